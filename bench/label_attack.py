@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from record import RECORDS, run_bench  # noqa: F401  (its test reads the record there)
 from scipy.stats import entropy
 
-from tellapart.board.submissions.hidden import first_step, middle_place, rise_chances
+from tellapart.board.submissions.hidden import first_step, middle_index, rise_chances
 from tellapart.board.submissions.worker import round_to
 
 #: Files that are drawn for the next one, and lists of labels on which they are compared.
@@ -45,7 +45,7 @@ def search(hidden: HiddenLabels) -> Iterator[int]:
     chances = rise_chances(hidden.items, hidden.step) if first > 1 else [1.0]
     totals, start, end = [0.0, *accumulate(chances)], 0, len(chances)
     while end - start > 1:  # the number rises with guess `first + start` at the earliest
-        middle = middle_place(totals, start, end)
+        middle = middle_index(totals, start, end)
         risen = hidden.measure(np.ones(first + middle - 1, np.int8)) > 0
         start, end = (start, middle) if risen else (middle, end)
         if end - start > 1:

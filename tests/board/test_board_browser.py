@@ -47,12 +47,13 @@ def visit(chromium, address) -> Iterator[Visit]:
 def test_from_the_leaderboard_to_a_model_an_item_and_a_comparison(visit):
     page = visit("/")
     page.click("thead >> text=shapes")
+    page.wait_for_url("**/benchmarks/shapes")  # counts and lists of texts do not wait for the page behind a link
     best = page.locator("tbody").first.locator("th").all_inner_texts()
     assert (sorted(best[:2]), best[2:]) == (["good", "near"], ["poor"])
     page.click(".links >> text=Items")
     page.wait_for_url("**/items/pages/1")
     page.locator("tbody th a").first.click()
-    page.wait_for_selector(".matrix")
+    page.wait_for_url("**/benchmarks/shapes/items/*")
     assert (page.locator(".matrix").count(), page.locator(".matrix td.true").count()) == (4, 8)
     page.locator(".card h3 a", has_text="poor").click()
     page.get_by_role("heading", level=1, name="poor", exact=True).wait_for()
@@ -61,6 +62,7 @@ def test_from_the_leaderboard_to_a_model_an_item_and_a_comparison(visit):
     page.select_option("select[name=a]", label="good")
     page.select_option("select[name=b]", label="poor")
     page.click("button")
+    page.wait_for_url("**/compare/good/poor")
     assert (page.inner_text("h1"), page.locator("table.every tbody tr").count()) == ("good and poor", 4)
 
 
@@ -69,11 +71,12 @@ def test_other_columns_come_without_a_new_page_or_without_scripts(visit, address
     page.evaluate("window.stayed = true")
     page.click(".choices >> text=type")
     page.wait_for_selector("thead >> text=type: colour")
-    assert page.evaluate("window.stayed")
-    assert (page.url, page.locator("main").count()) == (f"{address}/benchmarks/shapes/by/type/group_score", 1)
+    page.wait_for_url(f"{address}/benchmarks/shapes/by/type/group_score")
+    assert (page.evaluate("window.stayed"), page.locator("main").count()) == (True, 1)
     page = visit("/benchmarks/shapes", java_script_enabled=False)
     page.click(".choices >> text=type")
-    page.wait_for_selector("thead >> text=type: colour")
+    page.wait_for_url(f"{address}/benchmarks/shapes/by/type/group_score")
+    assert page.inner_text("thead >> text=type: colour")
     assert page.locator("tbody tr").count() == 4
 
 
@@ -89,7 +92,7 @@ def test_the_keyboard_skips_to_the_content_and_chooses_columns(visit, address):
     page.get_by_role("navigation", name="Columns").get_by_role("link", name="type").focus()
     page.keyboard.press("Enter")
     page.wait_for_selector("thead >> text=type: colour")
-    assert page.url == f"{address}/benchmarks/shapes/by/type/group_score"
+    page.wait_for_url(f"{address}/benchmarks/shapes/by/type/group_score")
     page.get_by_role("navigation", name="Metric").get_by_role("link", name="text_score").focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**/by/type/text_score")
@@ -156,6 +159,7 @@ def test_a_gallery_is_walked_through_and_its_pictures_are_shown(chromium, galler
         page.on("response", lambda answer: answer.status < 400 or problems.append(f"{answer.status} {answer.url}"))
         page.goto(f"{at}/models/mine")
         page.click("text=Retrieval gallery")
+        page.wait_for_url("**/gallery/*")
         assert page.locator("article.query").count() == 20
         assert page.locator("article.query").first.locator(".badge").first.inner_text() == "✕ at rank 3"
         first = page.locator("article.query").first.locator("img")

@@ -121,7 +121,7 @@ def test_an_answer_that_nobody_takes_is_given_up(served, hurried):
 
 
 def test_idle_connections_do_not_keep_readers_out(served, monkeypatch):
-    monkeypatch.setattr(connections, "MOST", 50)
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 50)
     with ExitStack() as open_:
         idle = [open_.enter_context(connected(served)) for _ in range(80)]
         upload = b"POST /body HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\n"
@@ -136,7 +136,7 @@ def test_idle_connections_do_not_keep_readers_out(served, monkeypatch):
 
 
 def test_one_address_has_not_all_the_connections(served, monkeypatch):
-    monkeypatch.setattr(connections, "EACH", 5)
+    monkeypatch.setattr(connections, "MOST_OF_ADDRESS", 5)
     monkeypatch.setitem(connections.SECONDS, "request", 600.0)  # nothing is closed because it is late
     assert b"hello" in asked(served, "GET / HTTP/1.1\nHost: localhost")  # this machine's own do not count: a proxy's
     monkeypatch.setattr(connections, "network", lambda host: "one")

@@ -47,7 +47,7 @@ def test_a_user_signs_in_sends_a_file_and_sees_its_number(served, chromium, tmp_
     made.service.start()
     page.get_by_text("group score: 100 %").wait_for()  # the page looks again by itself until then
     assert page.evaluate("window.stayed")
-    assert page.get_by_role("link", name="Look again").count() == 0
+    page.get_by_role("link", name="Look again").wait_for(state="detached")
     assert page.get_by_role("heading", level=1).inner_text() == "<b>mine</b>"
     page.get_by_role("button", name="Sign out ann").click()
     page.wait_for_url(f"{at}/hidden")

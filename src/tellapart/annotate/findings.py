@@ -1,7 +1,7 @@
 """Findings of studies of one pair set: agreement of annotators, their errors, and the human row of a results table.
 
-People who answered a unit vote; where as many chose the true option as another one, and where they chose both or
-neither, the unit is a tie. A tie is not right; the tie-neutral value breaks it by a coin, of several options by a draw.
+The people who answered a unit vote on it. It is a tie if another option got as many votes as the true one, and is then
+not right. The tie-neutral value counts the chance that a draw among the tied options gives the true one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tellapart.stats.prediction_powered import prediction_powered
 
 
 class Estimate(Record):
-    """A number with its interval; None if it is not defined, or the data give no interval, for the reason given."""
+    """A number, None if it is not defined, with its interval; the bounds are None for the given `reason`."""
 
     value: float | None
     low: float | None
@@ -50,7 +50,7 @@ class Estimate(Record):
 
     @classmethod
     def of_share(cls, hits: Sequence[bool | float], clusters: Sequence[str], seed: int) -> Estimate:
-        """Estimate a share from whether it holds of every unit, and the units' clusters."""
+        """Estimate the share of hits, one for each unit, from hits and the units' clusters."""
         return cls.of(sum(hits) / len(hits), interval_for(hits, clusters, binary=True, seed=seed))
 
 
@@ -65,7 +65,7 @@ class PairAgreement(Record):
 
 
 class LabelAgreement(Record):
-    """How people agree in one view of their labels: Krippendorff's alpha, and the mean of the pairs' kappas."""
+    """How far people agree in one of `VIEWS` of their labels: Krippendorff's alpha, and the mean kappa of pairs."""
 
     field: str
     view: str
@@ -84,7 +84,7 @@ class LabelShare(Record):
 
 
 def agreement(survey: Survey, study: Study, answers: Sequence[SurveyAnswer]) -> list[LabelAgreement]:
-    """Compare annotators' choices, whatever their letters were, in each view; none if no unit has two labels."""
+    """Compare annotators' choices of options in each view; no view if no unit has two labels."""
     ask, labels = survey.choice, dict[str, dict[str, str]]()
     if ask is None:
         return []
@@ -102,19 +102,19 @@ def _view_agreement(study: Study, field: str, view: str, labels: dict[str, dict[
     alpha = alpha_with_interval(table, [unit.cluster for unit in units])
     pairs = []
     for a, b in combinations(study.annotators, 2):
-        both = [(row[a], row[b], unit.cluster) for row, unit in zip(rows, units, strict=True) if {a, b} <= row.keys()]
-        if both:
-            first, second, clusters = map(list, zip(*both, strict=True))
+        common = [(row[a], row[b], unit.cluster) for row, unit in zip(rows, units, strict=True) if {a, b} <= row.keys()]
+        if common:
+            first, second, clusters = map(list, zip(*common, strict=True))
             kappa, same = kappa_with_interval(first, second, clusters), percent_agreement(first, second)
             estimate = Estimate.of(kappa.value, kappa.interval)
-            pairs.append(PairAgreement(a=a, b=b, units=len(both), same=same, kappa=estimate))
+            pairs.append(PairAgreement(a=a, b=b, units=len(common), same=same, kappa=estimate))
     kappas = [pair.kappa.value for pair in pairs if pair.kappa.value is not None]
     estimate, mean = Estimate.of(alpha.value, alpha.interval), sum(kappas) / len(kappas) if kappas else None
     return LabelAgreement(field=field, view=view, units=alpha.items, alpha=estimate, kappa=mean, pairs=pairs)
 
 
 def shares(survey: Survey, study: Study, answers: Sequence[SurveyAnswer], *, seed: int = 0) -> list[LabelShare]:
-    """Return how often each label was given: right, wrong, or `an option` of a unit without a right answer."""
+    """Return how often people gave each label; options count as `right`, `wrong` or, without a truth, `an option`."""
     ask, answers = survey.choice, usable(answers)
     if ask is None or not answers:
         return []
@@ -134,7 +134,7 @@ def shares(survey: Survey, study: Study, answers: Sequence[SurveyAnswer], *, see
     ]
 
 
-#: Which of the two directions a survey asks about.
+#: The surveys that ask for a caption of an image, and those that ask for an image of a caption.
 _TEXT, _IMAGE = ("coco-cf", "i2t"), ("t2i", "ambiguity")
 
 AnsweredStudy = tuple[Study, Sequence[SurveyAnswer]]
@@ -142,7 +142,7 @@ AnsweredStudies = Sequence[AnsweredStudy]
 
 
 class JudgedRow(Record):
-    """People's value over a full set, of which they answered a part and a model all (`prediction_powered`)."""
+    """People's value over a full set, estimated from their answers to a part and a model's to all of it."""
 
     judge: str
     others: int
@@ -152,7 +152,7 @@ class JudgedRow(Record):
 
 
 class HumanRow(Record):
-    """People's value of a metric over items whose units were all answered; `neutral` breaks ties by lot."""
+    """People's value of a metric over items whose units were all answered: strict, tie-neutral, and of each alone."""
 
     metric: str
     items: int
@@ -171,24 +171,23 @@ def human_rows(answered: AnsweredStudies, judge: Path | None = None, *, seed: in
     _expect_together(answered)
     samples = None if judge is None else _read_judge(judge, answered)
     clusters = {unit.item: unit.cluster for study, _ in answered for unit in study.units}
-    alone = {
-        who: _collect_leads([(study, [of for of in answers if of.annotator == who]) for study, answers in answered])
-        for who in sorted({answer.annotator for _, answers in answered for answer in answers})
-    }
+    votes_of = {}  # person -> metric -> item -> the votes of this person alone
+    for who in sorted({answer.annotator for _, answers in answered for answer in answers}):
+        own = [(study, [answer for answer in answers if answer.annotator == who]) for study, answers in answered]
+        votes_of[who] = _collect_votes(own)
     rows = []
-    for metric, leads in _collect_leads(answered).items():
-        right = _mark_right(leads)
-        strict = [*right.values()]
-        drawn = [math.prod(vote.drawn for vote in votes) for votes in leads.values()]
-        people = {who: [*_mark_right(of[metric]).values()] for who, of in alone.items() if metric in of}
+    for metric, items in _collect_votes(answered).items():
+        right = _mark_right(items)
+        neutral = [math.prod(vote.drawn for vote in votes) for votes in items.values()]
+        alone = {who: [*_mark_right(of_one[metric]).values()] for who, of_one in votes_of.items() if metric in of_one}
         rows.append(
             HumanRow(
                 metric=metric,
-                items=len(leads),
-                ties=sum(any(vote.lead == 0 for vote in votes) for votes in leads.values()),
-                strict=Estimate.of_share(strict, [clusters[item] for item in leads], seed),
-                neutral=sum(drawn) / len(drawn),
-                alone={who: sum(own) / len(own) for who, own in people.items()},
+                items=len(items),
+                ties=sum(any(vote.lead == 0 for vote in votes) for votes in items.values()),
+                strict=Estimate.of_share([*right.values()], [clusters[item] for item in items], seed),
+                neutral=sum(neutral) / len(neutral),
+                alone={who: sum(hits) / len(hits) for who, hits in alone.items()},
                 judged=None if samples is None else _judged_row(metric, right, samples),
             )
         )
@@ -199,36 +198,37 @@ def human_rows(answered: AnsweredStudies, judge: Path | None = None, *, seed: in
 
 
 class Vote(NamedTuple):
-    """People's vote on a unit: the true option's lead over the best other one, and its chance if a tie is drawn."""
+    """People's vote on a unit."""
 
-    lead: float
-    drawn: float
+    lead: float  # the share of people for the true option, less the largest share of another one
+    drawn: float  # the probability that the true option wins if a tie is broken by a draw
 
 
-def _mark_right(leads: Mapping[str, Sequence[Vote]]) -> dict[str, float]:
-    return {item: float(all(vote.lead > 0 for vote in votes)) for item, votes in leads.items()}
+def _mark_right(items: Mapping[str, Sequence[Vote]]) -> dict[str, float]:
+    """Return 1 for each item of which people got all units right, else 0."""
+    return {item: float(all(vote.lead > 0 for vote in votes)) for item, votes in items.items()}
 
 
 def _read_judge(run: Path, answered: AnsweredStudies) -> tuple[str, list[Sample]]:
     """Return the model's name and its samples of the set that people answered a part of."""
-    result, pairs, given = read_result(run), answered[0][0].pairs, f"judge={os.fspath(run)!r}"
+    result, pairs, argument = read_result(run), answered[0][0].pairs, f"judge={os.fspath(run)!r}"
     items = {unit.item for study, _ in answered for unit in study.units}
     sets = {name: read_samples(run, name, record) for name, record in result.benchmarks.items() if record.samples}
     fitting = [samples for samples in sets.values() if items <= {sample.id for sample in samples}]
     if len(fitting) != 1:
         held = ", ".join(sets) or "nothing"
-        raise ScoreError(f"{given}: expected one set with all {len(items)} items of {pairs}; it holds {held}")
-    texts = {sample.id: {*sample.texts} for sample in fitting[0] if sample.texts}  # none of scores made elsewhere
+        raise ScoreError(f"{argument}: expected one set with all {len(items)} items of {pairs}; it holds {held}")
+    texts = {sample.id: {*sample.texts} for sample in fitting[0] if sample.texts}  # scores from elsewhere have none
     units = (unit for study, _ in answered if study.survey in (*_TEXT, *_IMAGE) for unit in study.units)
     for unit in (unit for unit in units if unit.item in texts):
         shown = {*unit.texts, *(unit.options if unit.option_kind == "texts" else ())}
         if other := sorted(shown - texts[unit.item]):
             raise ScoreError(
-                f"{given}: its item {quote(unit.item)} has other texts than people saw ({quote(other[0])}); name the "
-                f"run of a model on {pairs}"
+                f"{argument}: its item {quote(unit.item)} has other texts than people saw ({quote(other[0])}); name "
+                f"the run of a model on {pairs}"
             )
     if len(fitting[0]) < len(items) + 2:
-        raise ScoreError(f"{given}: it measured no other items than people did; run it on the full set")
+        raise ScoreError(f"{argument}: it measured no other items than people did; run it on the full set")
     return result.model.name, fitting[0]
 
 
@@ -248,17 +248,17 @@ def _judged_row(metric: str, right: Mapping[str, float], judge: tuple[str, list[
     return JudgedRow(judge=name, others=len(others), estimate=estimate, weight=powered.weight, worth=powered.worth)
 
 
-def _collect_leads(answered: AnsweredStudies) -> dict[str, dict[str, list[Vote]]]:
-    """Return the votes on items by metric, of those that somebody was asked for."""
+def _collect_votes(answered: AnsweredStudies) -> dict[str, dict[str, list[Vote]]]:
+    """Return metric -> item -> the votes on the item's units, for the metrics that people were asked for."""
     by_metric: dict[str, dict[str, list[Vote]]] = {}
     for metric, surveys in (("text_score", _TEXT), ("image_score", _IMAGE)):
         for study, answers in answered:
             if study.survey in surveys:
-                by_metric["choice_score" if 1 in study.shape else metric] = _true_leads(study, answers)
+                by_metric["choice_score" if 1 in study.shape else metric] = _count_votes(study, answers)
     if len(by_metric) == 2:
         text, image = by_metric.values()
         by_metric["group_score"] = {item: text[item] + image[item] for item in text if item in image}
-    return {metric: leads for metric, leads in by_metric.items() if leads}
+    return {metric: items for metric, items in by_metric.items() if items}
 
 
 def _expect_together(answered: AnsweredStudies) -> None:
@@ -278,7 +278,7 @@ def _expect_together(answered: AnsweredStudies) -> None:
 
 
 def _vote_shares(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, NDArray[np.float64]]:
-    """Return for each unit the share of people for each option, or for yes; `both` is half of each, `neither` none."""
+    """Return for each unit the share of people for each option, or for yes, `(option,)`; `both` is half of each."""
     votes: dict[str, list[NDArray[np.float64]]] = {}
     for answer in usable(answers):
         (label,) = answer.values.values()
@@ -290,39 +290,39 @@ def _vote_shares(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, NDA
     return {id_: np.mean(counts, axis=0) for id_, counts in votes.items()}
 
 
-def _true_leads(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, list[Vote]]:
-    """Return the vote on each unit, by item, of items whose units were all answered."""
+def _count_votes(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, list[Vote]]:
+    """Return item -> the votes on its units, of items whose units were all answered."""
     votes = _vote_shares(study, answers)
     partly = {unit.item for unit in study.units if unit.id not in votes}
-    leads: dict[str, list[Vote]] = {}
+    items: dict[str, list[Vote]] = {}
     for unit in study.units:
         if unit.item not in partly:
-            # In float32 as every score is: thirds that are equal stay equal.
-            counts, true = votes[unit.id].astype(np.float32), int(unit.truth)
-            lead, first = counts[true] - np.delete(counts, true).max(), counts == counts.max()
-            leads.setdefault(unit.item, []).append(Vote(float(lead), float(first[true] / first.sum())))
-    return leads
+            # In float32, as scores are: shares that differ by rounding alone, such as thirds, are equal.
+            shares_of, true = votes[unit.id].astype(np.float32), int(unit.truth)
+            lead, is_first = shares_of[true] - np.delete(shares_of, true).max(), shares_of == shares_of.max()
+            items.setdefault(unit.item, []).append(Vote(float(lead), float(is_first[true] / is_first.sum())))
+    return items
 
 
 def human_scores(answered: AnsweredStudies) -> Scores:
     """Return people's answers as scores of every item's image-text pairs, for `tellapart score`.
 
-    A score is the share of people (Winoground section 4.1); of items asked both ways its comparisons are their choices.
+    A score is the share of people (Winoground section 4.1); of items asked both ways, scores compare as people chose.
     """
     _expect_together(answered)
     names = [study.survey for study, _ in answered]
     if "match" in names and len(names) > 1:
         raise ScoreError(f"scores are of a match study or of choices, not of {', '.join(names)}; give some")
-    sides = [pair for surveys in (("match",), _TEXT, _IMAGE) for pair in answered if pair[0].survey in surveys]
-    if not sides:
+    ordered = [pair for surveys in (("match",), _TEXT, _IMAGE) for pair in answered if pair[0].survey in surveys]
+    if not ordered:
         raise ScoreError(f"a {names[0]} study gives no scores; match, coco-cf, i2t and t2i studies do")
-    (study, answers), *other_way = sides
-    if other_way:
-        return _both_ways(*sides)
+    if len(ordered) > 1:
+        return _score_both_directions(*ordered)
+    study, answers = ordered[0]
     if "match" not in names and 1 not in study.shape:
-        way = ("captions for images", "t2i") if study.survey in _TEXT else ("images for captions", "i2t")
+        asked, absent = ("captions for images", "t2i") if study.survey in _TEXT else ("images for captions", "i2t")
         raise ScoreError(
-            f"2x2 items were asked one way only ({way[0]}), and scores have both; give the {way[1]} study, too, or "
+            f"2x2 items were asked one way only ({asked}), and scores have both; give the {absent} study, too, or "
             "read the human row of `annotate agree`"
         )
     votes = _shares_of_all(study, answers)
@@ -341,12 +341,12 @@ def _shares_of_all(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, N
     return votes
 
 
-def _both_ways(text: AnsweredStudy, image: AnsweredStudy) -> Scores:
+def _score_both_directions(text: AnsweredStudy, image: AnsweredStudy) -> Scores:
     if text[0].shape != [2, 2]:
         raise ScoreError(f"items of {text[0].shape[0]}x{text[0].shape[1]} asked both ways give no scores; 2x2 items do")
     for study, answers in (text, image):
         _shares_of_all(study, answers)
-    captions, images = _true_leads(*text), _true_leads(*image)
+    captions, images = _count_votes(*text), _count_votes(*image)
     if captions.keys() != images.keys():
         raise ScoreError(f"the {text[0].survey} and {image[0].survey} studies asked of different items")
     matrices = {item: _sign_matrix(captions[item], images[item]) for item in captions}
@@ -359,13 +359,13 @@ def _both_ways(text: AnsweredStudy, image: AnsweredStudy) -> Scores:
 
 
 def _sign_matrix(captions: Sequence[Vote], images: Sequence[Vote]) -> list[list[float]] | None:
-    """Return scores with the leads' signs: s00 - s01, s11 - s10 as in `captions`; s00 - s10, s11 - s01 in `images`."""
+    """Return scores, or None, with the leads' signs: s00 - s01, s11 - s10 of `captions`; s00 - s10, s11 - s01."""
     signs = [[*np.sign([vote.lead for vote in votes])] for votes in (captions, images)]
-    numbers = (0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0)
-    # The total of either pair of differences is s00 + s11 - s01 - s10.
-    for total, a, c in product((0.0, 2.0, -2.0), numbers, numbers):
-        if [[*np.sign(pair)] for pair in ((a, total - a), (c, total - c))] == signs:
-            return [[0.0, -a], [-c, total - a - c]]
+    tried = (0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0)  # enough for every combination of signs that scores can have
+    # The two differences of either kind have one total, s00 + s11 - s01 - s10; s00 is 0.
+    for total, caption, image in product((0.0, 2.0, -2.0), tried, tried):
+        if [[*np.sign(pair)] for pair in ((caption, total - caption), (image, total - image))] == signs:
+            return [[0.0, -caption], [-image, total - caption - image]]
     return None
 
 
@@ -407,7 +407,7 @@ def errors_by(
     if not judged:
         return None
     members = {name: {*words} for name, words in (groups or {"human": HUMAN}).items()}
-    # Of one image the true caption's word comes first, wherever that caption stands: as a choice, or as a match.
+    # If items have one image, the altered word of the true caption comes first; these items have that caption second.
     turned = {
         unit.item
         for unit in study.units
@@ -447,10 +447,10 @@ def read_groups(path: Path) -> dict[str, list[str]]:
     for name, members in groups.items():
         if not isinstance(members, list) or not members or not all(isinstance(word, str) for word in members):
             raise DataError(f"{path}: group {name!r}: expected a list of words, got {quote(members)}")
-    return {name: [word.lower() for word in own] for name, own in groups.items()}
+    return {name: [word.lower() for word in members] for name, members in groups.items()}
 
 
-#: Rows of altered word pairs that are printed; the JSON has them all.
+#: How many pairs of altered words are printed; the JSON has all.
 _MOST_ROWS = 20
 
 

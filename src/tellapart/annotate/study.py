@@ -1,7 +1,7 @@
 """A human study of a pair set: its folder, the forms that annotators get, their replies, and the answers.
 
-`study.json` is the key with the right answers, not for annotators; options are named A, B... and it has the option of
-each letter. An annotator gets a project of Label Studio (`label_studio/`) or a spreadsheet (`sheets/`), and `images/`,
+`study.json` is the key, which no annotator should see: the right answers, and each annotator's letters (A, B...) of the
+options. Annotators get a project of Label Studio (`label_studio/`) or a spreadsheet (`sheets/`), and `images/`,
 named by their content. `answers.jsonl` has the answers that were imported.
 
 Formats: https://labelstud.io/tags, https://labelstud.io/guide/task_format; JSON_MIN as its converter writes it.
@@ -56,12 +56,12 @@ _TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".we
 
 @dataclass(frozen=True, slots=True)
 class TaskPart:
-    """A text or an image (`image_0`, `text_0`, `option_a`) of a task; x, y, width, height of a box drawn on it."""
+    """A text or an image of a task."""
 
-    name: str
-    image: bool
-    value: str
-    box: tuple[float, ...] = ()
+    name: str  # `image_0`, `text_0`, `option_a`
+    is_image: bool
+    value: str  # the text, or the image's reference in the pair set
+    box: tuple[float, ...] = ()  # x, y, width, height in pixels of a box that is drawn on the image
 
 
 def task_parts(unit: SurveyUnit, order: Sequence[int]) -> list[TaskPart]:
@@ -77,12 +77,13 @@ def task_parts(unit: SurveyUnit, order: Sequence[int]) -> list[TaskPart]:
 
 
 def choice_names(ask: Ask, options: int = 0) -> tuple[str, ...]:
-    """Return the choices of a question as they are shown: the letters of so many options, and the others."""
-    return (*LETTERS[: options if ask.options else 0], *(choice[0].upper() + choice[1:] for choice in ask.choices))
+    """Return the choices of a question as they are shown: the letters of its options, then `Both` and the like."""
+    letters = LETTERS[:options] if ask.options else ""
+    return (*letters, *(choice[0].upper() + choice[1:] for choice in ask.choices))
 
 
 def read_image_file(pairs: PairSet, part: TaskPart) -> tuple[str, bytes]:
-    """Read an image as annotators get it, named by its content: its file, or a PNG, with a box drawn on it."""
+    """Return a file name, made of the content, and the content of an image for annotators: its file, or a new PNG."""
     suffix = PurePosixPath(part.value).suffix.lower()
     if part.box or suffix not in _TYPES:
         data, suffix = _draw_box(pairs, part), ".png"
@@ -92,6 +93,7 @@ def read_image_file(pairs: PairSet, part: TaskPart) -> tuple[str, bytes]:
 
 
 def _draw_box(pairs: PairSet, part: TaskPart) -> bytes:
+    """Return a PNG of an image with its box, if it has one."""
     from PIL import Image, ImageDraw
 
     image = Image.fromarray(as_picture(pairs.pixels(part.value)))
@@ -104,7 +106,7 @@ def _draw_box(pairs: PairSet, part: TaskPart) -> bytes:
 
 
 def sheet(survey: Survey, study: Study, annotator: str, address: Callable[[TaskPart], str]) -> str:
-    """Return an annotator's sheet: a row a task, `how_to_answer`, and `skip`, where anything passes the row over."""
+    """Return an annotator's sheet as CSV: a row for each task; anything in its column `skip` skips the task."""
     stream = io.StringIO(newline="")
     writer = csv.writer(stream)
     unit = study.units[0]
@@ -119,26 +121,27 @@ def sheet(survey: Survey, study: Study, annotator: str, address: Callable[[TaskP
     )
     for task in study.tasks_of(annotator):
         parts = task_parts(study.unit_of[task.unit], task.order)
-        cells = [address(part) if part.image else spreadsheet_cell(part.value) for part in parts]
+        cells = [address(part) if part.is_image else spreadsheet_cell(part.value) for part in parts]
         writer.writerow([study.token, task.id, *cells, how, *("" for _ in fields), ""])
     return stream.getvalue()
 
 
 def read_sheet(path: Path, survey: Survey, study: Study, named: Mapping[str, str]) -> Iterator[Reply]:
-    """Yield the replies of a sheet, of MTurk's results (a row an assignment), or of a table whose columns are named."""
+    """Yield the replies of a sheet, of MTurk's results, or of a table; `named`: sheet's column -> table's."""
     fields, rejected = field_names(survey, study), 0
+    parts = ("study", "task", "worker", "skip", *fields)
     given = {fields[0] if (name, len(fields)) == ("answer", 1) else name: column for name, column in named.items()}
-    if unknown := sorted({*given} - {*(parts := ("study", "task", "worker", "skip", *fields))}):
+    if unknown := sorted({*given} - {*parts}):
         raise DataError(f"columns={dict(named)}: {unknown[0]!r} is not read; name the columns of {', '.join(parts)}")
     for line, row in read_csv(path):
         place, mturk = f"{path}:{line}", "AssignmentStatus" in row
         columns = {name: f"Input.{name}" if mturk else name for name in ("study", "task")} | {"worker": "WorkerId"}
         columns |= {name: f"Answer.{name}" if mturk else name for name in ("skip", *fields)} | given
         if absent := [name for name in ("study", "task", *fields, *given) if columns[name] not in row]:
-            way = f"keep the columns of the sheet, or name the table's: columns={{{absent[0]!r}: 'COLUMN'}}"
+            remedy = f"keep the columns of the sheet, or name the table's: columns={{{absent[0]!r}: 'COLUMN'}}"
             if "Participant id" in row:
-                way = "Prolific's list of people has no answers; take the table of the tool that asked them"
-            raise DataError(f"{place}: column {columns[absent[0]]!r} is missing; {way}")
+                remedy = "Prolific's list of people has no answers; take the table of the tool that asked them"
+            raise DataError(f"{place}: column {columns[absent[0]]!r} is missing; {remedy}")
         values = {name: row[columns[name]] for name in fields if row[columns[name]].strip()}
         skipped = bool(row.get(columns["skip"], "").strip())
         if skipped and values:
@@ -176,17 +179,17 @@ def image_address(name: str, data: bytes, prefix: str | None) -> str:
 
 
 def tasks_json(study: Study, annotator: str, address: Callable[[TaskPart], str]) -> str:
-    """Return an annotator's tasks, to be imported into a separate project."""
+    """Return an annotator's tasks as JSON, to be imported into a separate project of Label Studio."""
     rows = []
     for task in study.tasks_of(annotator):
         parts = task_parts(study.unit_of[task.unit], task.order)
-        values = {part.name: address(part) if part.image else part.value for part in parts}
+        values = {part.name: address(part) if part.is_image else part.value for part in parts}
         rows.append({"data": {"study": study.token, "task": task.id, **values}})
     return json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
 
 
 def read_export(rows: object, path: str, fields: Collection[str]) -> Iterator[Reply]:
-    """Yield the replies of an export in JSON or JSON_MIN; JSON has skipped ones, too, of tasks without an answer."""
+    """Yield the replies of an export in JSON or JSON_MIN; JSON has skipped tasks, too, if nobody answered them."""
     if not isinstance(rows, list) or not rows:
         raise DataError(f"{path}: expected a list of tasks, as Label Studio's JSON and JSON_MIN exports have it")
     for number, row in enumerate(rows):
@@ -216,11 +219,12 @@ def _read_full(row: Mapping[str, Any], place: str) -> Iterator[Reply]:
             controls.setdefault(name, []).append({**part["value"], **sizes})
         skipped = bool(annotation.get("was_cancelled") or annotation.get("skipped"))
         replies.append(_make_reply(place, data, controls, skipped=skipped))
+    # A task may have been skipped first and answered later.
     yield from [reply for reply in replies if not reply.skipped] or replies
 
 
 def _read_minimal(row: Mapping[str, Any], place: str, fields: Collection[str]) -> Reply | None:
-    """Read a row of JSON_MIN: the task's data and the answers side by side, each unpacked if it is single."""
+    """Read a row of JSON_MIN: the task's data and the answers in one object; a list of one answer is that answer."""
     if "task" not in row:
         raise DataError(f"{place}: has neither `annotations` (JSON) nor `task` (JSON_MIN); export one of these formats")
     if row.get("annotation_id") is None:
@@ -234,20 +238,20 @@ def _make_reply(place: str, data: Mapping[str, Any], controls: Mapping[str, list
     study, task = (text if isinstance(text := data.get(name), str) else "" for name in ("study", "task"))
     values: dict[str, Any] = {}
     for name, parts in controls.items():
-        flat: list[Any] = []
+        answers: list[Any] = []
         for part in parts:
-            control = part
+            answer = part
             if isinstance(part, Mapping):
                 key = next((key for key in ("choices", "text") if part.get(key) is not None), None)
-                control = _pixel_box(part, name, place) if key is None else part[key]
-            flat += control if isinstance(control, list) else [control]
-        if flat:
-            values[name] = flat if len(flat) > 1 else flat[0]
+                answer = _pixel_box(part, name, place) if key is None else part[key]
+            answers += answer if isinstance(answer, list) else [answer]
+        if answers:
+            values[name] = answers if len(answers) > 1 else answers[0]
     return Reply(place, study, task, values, skipped)
 
 
 def _pixel_box(part: Mapping[str, Any], name: str, place: str) -> tuple[float, ...]:
-    """Return a rectangle in pixels; Label Studio has per cent of the image's sides."""
+    """Return a rectangle in pixels; Label Studio writes percentages of the image's width and height."""
     sides = [part.get(key) for key in ("x", "y", "width", "height", "original_width", "original_height")]
     if any(isinstance(side, bool) or not isinstance(side, int | float) for side in sides):
         raise DataError(f"{place}: field {name!r}: expected a choice, text or rectangle, got {quote(dict(part), 80)}")
@@ -294,10 +298,10 @@ def decode_replies(
     partial: bool = False,
     earlier: Iterable[SurveyAnswer] = (),
 ) -> list[SurveyAnswer]:
-    """Decode replies into answers, in the order of the study's tasks; workers take the annotators' places at a unit."""
+    """Return the study's answers, earlier and new, in the order of its tasks; workers stand for annotators."""
     tasks = {task.id: task for task in study.tasks}
     imported = {answer.task: answer for answer in earlier}
-    for name, stored in imported.items() if allowed else ():  # a list is of all answers, whenever they were imported
+    for name, stored in imported.items() if allowed else ():  # the list holds for earlier answers, too
         problems = [] if stored.skipped else survey.problems(stored.values, allowed)
         imported[name] = stored.model_copy(update={"problems": problems})
     answers: dict[str, tuple[SurveyAnswer, str]] = {}
@@ -325,7 +329,7 @@ def decode_replies(
                 "ones, remove the study's answers.jsonl and import all files together"
             )
         answers[task.id] = (answer, reply.place)
-    # An answer that comes again is the stored one, which an earlier import's list judged, too.
+    # Of an answer that comes again the stored one is taken: it has the problems by an earlier import's list, too.
     answered = {name: answer for name, (answer, _) in answers.items()} | imported
     missing = [task.id for task in study.tasks if task.id not in answered]
     if missing and not partial:
@@ -337,7 +341,7 @@ def decode_replies(
 
 
 def _place_worker(reply: Reply, unit: str, workers: dict[str, str]) -> str:
-    """Return the task of a worker's answer: the one that was shown if it is free, or else the unit's first free one."""
+    """Return the task that a worker's answer is stored under: that of the reply, or else the unit's first free one."""
     if reply.worker in workers.values():
         raise DataError(f"{reply.place}: worker {quote(reply.worker)} answered {unit} before; keep one of the answers")
     free = [task for task, worker in workers.items() if not worker]
@@ -358,11 +362,11 @@ def _explain_unknown(reply: Reply, study: Study) -> str:
 
 
 def check_answer(survey: Survey, task: AnnotatorTask, answer: SurveyAnswer, place: str) -> None:
-    """Hold a stored answer to a task to the rules of replies; its options are indices of the unit, not letters."""
+    """Refuse a stored answer that no reply to its task could have given; its options are indices, not letters."""
     options = {str(index): str(index) for index in sorted(task.order)}
     reply = Reply(place, "", task.id, answer.values, answer.skipped)
     expected = _decode_answer(survey, task, reply, options, frozenset())
-    # A list of answers, which a question may have, is not kept: what it refused is beyond the survey's own rules.
+    # The list of allowed answers to a question is not stored, so an answer may have problems that are not found here.
     if survey.name == "question" and {*expected.problems} <= {*answer.problems}:
         expected = expected.model_copy(update={"problems": answer.problems})
     for name in ("annotator", "unit", "values", "problems"):
@@ -382,7 +386,7 @@ def _decode_answer(
 
 
 def _decode_values(survey: Survey, shown: Mapping[str, str], raws: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """Return a reply's values by field; `shown` has each option's index by the name under which it is answered."""
+    """Return a reply's values by field; `shown` has each option's index by its name, such as its letter."""
     # One text per option: the key is the option's number, because its letter depends on the annotator's order.
     keys = {
         f"{ask.name}_{option.lower()}" if option else ask.name: (f"{ask.name}_{key}" if option else ask.name, ask)
@@ -434,23 +438,23 @@ def write_study(
 ) -> None:
     """Write a study's folder atomically; Label Studio's tasks embed the images, or name files below `prefix`."""
     served = None if embed else prefix or folder.resolve().name
-    names: dict[tuple[str, tuple[float, ...]], tuple[str, str]] = {}  # and its address for Label Studio
+    files_of: dict[tuple[str, tuple[float, ...]], tuple[str, str]] = {}  # (image, box) -> file name, address
     with atomic_folder(folder) as draft:
         for name in ("images", "label_studio", "sheets"):
             (draft / name).mkdir()
-        parts = (part for unit in study.units for part in task_parts(unit, range(len(unit.options))) if part.image)
+        parts = (part for unit in study.units for part in task_parts(unit, range(len(unit.options))) if part.is_image)
         for part in parts:
-            if (key := (part.value, part.box)) not in names:
+            if (key := (part.value, part.box)) not in files_of:
                 name, data = read_image_file(pairs, part)
                 (draft / "images" / name).write_bytes(data)
-                names[key] = name, image_address(name, data, served)
+                files_of[key] = name, image_address(name, data, served)
         files = {_KEY: study.model_dump_json(indent=1) + "\n", "label_studio/config.xml": configuration(survey, study)}
         for annotator in study.annotators:
             files[f"label_studio/tasks_{annotator}.json"] = tasks_json(
-                study, annotator, lambda part: names[part.value, part.box][1]
+                study, annotator, lambda part: files_of[part.value, part.box][1]
             )
             files[f"sheets/{annotator}.csv"] = sheet(
-                survey, study, annotator, lambda part: f"../images/{names[part.value, part.box][0]}"
+                survey, study, annotator, lambda part: f"../images/{files_of[part.value, part.box][0]}"
             )
         for name, text in files.items():
             (draft / name).write_text(text, encoding="utf-8", newline="")
@@ -470,7 +474,7 @@ def read_study(folder: Path) -> Study:
 
 
 def _check_study(study: Study) -> None:
-    """Hold a key to what `deal` makes."""
+    """Refuse a key that `deal` could not have made."""
     survey = find_survey(study.survey)
     check_annotators(study.annotators)
     names: dict[str, list[Hashable]] = {
@@ -500,7 +504,8 @@ def _check_study(study: Study) -> None:
 def _check_unit(survey: Survey, study: Study, unit: SurveyUnit) -> None:
     if unit.layout != study.units[0].layout:
         raise DataError(f"unit {unit.id!r} shows other numbers of images, texts or options than the first unit")
-    if not (unit.texts if survey.choice and survey.choice.options and not unit.images else unit.images or unit.options):
+    asks_for_image = bool(survey.choice and survey.choice.options) and not unit.images
+    if not (unit.texts if asks_for_image else unit.images or unit.options):
         raise DataError(f"unit {unit.id!r} shows nothing to ask about")
     ask = survey.choice
     truths = [*map(str, range(len(unit.options)))] if ask and ask.options else ask.choices if ask else ()

@@ -1,6 +1,6 @@
 """Surveys: units with their questions, the annotators who get them, and the surveys of the papers by name.
 
-The order of the units and the side of each option are drawn for each annotator. `Study` records the draws and the right
+The order of the units and of their options is drawn for each annotator. `Study` records the draws and the right
 answers: it is the key, which no annotator should see.
 """
 
@@ -61,7 +61,7 @@ class SurveyUnit(AnnotationRow):
     options: list[str] = Checked(default_factory=list)  # their order is drawn; an answer names one by its index here
     option_kind: Literal["images", "texts"] = "texts"
     truth: str = ""  # the right answer; empty if there is none
-    altered: list[str] = Checked(default_factory=list)  # the word of each caption in which its two captions differ
+    altered: list[str] = Checked(default_factory=list)  # the two words by which the item's two captions differ
     box: list[float] = Checked(default_factory=list)  # x, y, width, height in pixels, drawn on the first image
     earlier: dict[str, Any] = Checked(default_factory=dict)  # facts from an earlier study that this one's records need
 
@@ -88,7 +88,7 @@ class SurveyAnswer(AnnotationRow):
     unit: str
     values: dict[str, Any] = Checked(default_factory=dict)  # by field; an option by its index, a box in pixels
     skipped: bool = False  # without values
-    problems: list[str] = Checked(default_factory=list)  # rules that it breaks: if any, it is stored, but not used
+    problems: list[str] = Checked(default_factory=list)  # rules that the answer breaks; it is then stored, but not used
 
 
 def usable(answers: Sequence[SurveyAnswer]) -> list[SurveyAnswer]:
@@ -161,7 +161,7 @@ class Survey(Record):
 
 
 def check_annotators(names: Sequence[str], each: int | None = None) -> None:
-    """Refuse names that no file may have, that a spreadsheet runs, or twice; and groups that so many do not make."""
+    """Refuse names that no file can have, that a spreadsheet would run, or that repeat; and groups of uneven sizes."""
     if (odd := [name for name in names if not re.fullmatch(r"\w[\w@.-]*", name, re.ASCII)]) or not names:
         signs = "letters, digits, _ and, but for the first sign, @ . -"
         raise DataError(f"annotators {', '.join(map(repr, odd)) or '(none)'}: name each in {signs}")
@@ -195,7 +195,7 @@ def deal(
             f"survey {survey.name} is for people who did not answer the {survey.after} study: "
             f"{', '.join(sorted(same))} did; name others with annotators="
         )
-    # An item with several true texts is asked about the first. Any other keeps its order, which its scores have.
+    # Of an item with several true texts only the first is asked about. Other items keep the order of their texts.
     pairs = pairs if pairs.true == 1 else pairs.one_truth()
     units = _UNITS[survey.shows](survey, pairs, earlier)
     items = [*dict.fromkeys(unit.item for unit in units)]
@@ -225,7 +225,7 @@ def deal(
 
 
 def _named_generator(seed: int, *names: str) -> np.random.Generator:
-    """Return a separate generator for each name, so that no draw depends on how many came before."""
+    """Return a generator for a seed and names alone, so that no draw depends on the number of draws before."""
     digest = hashlib.sha256("\0".join([str(seed), *names]).encode()).digest()
     return np.random.default_rng(int.from_bytes(digest[:16], "big"))
 
@@ -236,8 +236,8 @@ def altered_words(first: str, second: str) -> tuple[str, str] | None:
     Source: COCO-Counterfactuals, whose captions are made by the change of one noun (its "altered subjects").
     """
     words, others = map(split_words, (first, second))
-    changed = [(word, other) for word, other in zip(words, others, strict=False) if word != other]
-    return changed[0] if len(words) == len(others) and len(changed) == 1 else None
+    changes = [(word, other) for word, other in zip(words, others, strict=False) if word != other]
+    return changes[0] if len(words) == len(others) and len(changes) == 1 else None
 
 
 def _expect(fits: bool, survey: Survey, pairs: PairSet, needed: str) -> None:
@@ -252,16 +252,17 @@ def _make_unit(item: Item, part: str, **shown: Any) -> SurveyUnit:
     return SurveyUnit.model_validate({"id": f"{item.id}/{part}", **origin, **shown})
 
 
-def _place_of_truth(item: Item, place: int) -> int:
-    """Return the place of the text that belongs to the image at `place`, or the reverse: in a square item the same."""
-    return place if len(item.images) == len(item.texts) else item.truths[0]
+def _true_index(item: Item, index: int) -> int:
+    """Return the index of the text that belongs to the image at `index`, or the reverse: in a square item the same."""
+    return index if len(item.images) == len(item.texts) else item.truths[0]
 
 
 def _belong(item: Item, image: int, text: int) -> str:
-    """Return `yes` if the image and the text at two places belong together, else `no`."""
-    square = len(item.images) == len(item.texts)
-    # Of an item with a single image or a single text, the place on that side is 0, so the other place is the larger.
-    return "yes" if (image == text if square else max(image, text) == item.truths[0]) else "no"
+    """Return `yes` if the image and the text with these indices belong together, else `no`."""
+    if len(item.images) == len(item.texts):
+        return "yes" if image == text else "no"
+    other = text if len(item.images) == 1 else image  # the index of the side with several
+    return "yes" if other == item.truths[0] else "no"
 
 
 def _caption_units(survey: Survey, pairs: PairSet, _earlier: Earlier | None) -> list[SurveyUnit]:
@@ -270,14 +271,14 @@ def _caption_units(survey: Survey, pairs: PairSet, _earlier: Earlier | None) -> 
     needed = "two or more texts, and one image or one for each text"
     _expect(texts >= 2 and images in (1, texts), survey, pairs, needed)
     return [
-        _make_unit(item, f"image {i}", images=[image], options=list(item.texts), truth=str(_place_of_truth(item, i)))
+        _make_unit(item, f"image {i}", images=[image], options=list(item.texts), truth=str(_true_index(item, i)))
         for item in pairs.items
         for i, image in enumerate(item.images)
     ]
 
 
 def _image_units(survey: Survey, pairs: PairSet, _earlier: Earlier | None) -> list[SurveyUnit]:
-    """Return a unit for each caption: which of the images fits it? Unless the survey is judged, nobody knows."""
+    """Return a unit for each caption: which of the images fits it? Only a judged survey has right answers."""
     images, texts = pairs.shape
     needed = "two or more images, and one text or one for each image"
     needed = needed if survey.judged else "one text and two or more candidate images"
@@ -286,7 +287,7 @@ def _image_units(survey: Survey, pairs: PairSet, _earlier: Earlier | None) -> li
     for item in pairs.items:
         for t, text in enumerate(item.texts):
             shown = {"texts": [text], "options": [*item.images], "option_kind": "images"}
-            truth = str(_place_of_truth(item, t)) if survey.judged else ""
+            truth = str(_true_index(item, t)) if survey.judged else ""
             units.append(_make_unit(item, f"text {t}", truth=truth, **shown))
     return units
 
@@ -340,7 +341,7 @@ def _caption_rows(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[st
 
 
 def _two_images(survey: Survey, pairs: PairSet, _earlier: Earlier | None) -> list[SurveyUnit]:
-    """Return a unit for each item: for `question`, with the images as options; else with its draft."""
+    """Return a unit for each item: with its images as options for `question`, else with a draft of the statement."""
     _expect(pairs.shape[0] == 2, survey, pairs, "two images")
     units = []
     for item in pairs.items:
@@ -355,12 +356,15 @@ def _two_images(survey: Survey, pairs: PairSet, _earlier: Earlier | None) -> lis
 
 
 def _statement_rows(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[str, Any]]:
-    values = [(answer.values, study.unit_of[answer.unit].images) for answer in answers]
-    return [{"sentence": of["statement"], "images": images, "label": of["label"].title()} for of, images in values]
+    rows = []
+    for answer in answers:
+        label, images = answer.values["label"].title(), study.unit_of[answer.unit].images
+        rows.append({"sentence": answer.values["statement"], "images": images, "label": label})
+    return rows
 
 
 def _question_problems(values: Mapping[str, Any], allowed: frozenset[str]) -> list[str]:
-    answers, accepted = (  # cleaned as VQA's script does before it compares; its lists of answers are written so
+    answers, accepted = (  # cleaned as VQA's script cleans them before it compares
         [clean_words(clean_punctuation(answer.strip())) for answer in texts]
         for texts in ((values["answer_0"], values["answer_1"]), allowed)
     )

@@ -52,10 +52,10 @@ HEADERS = {
 
 
 def secure_answers(app: ASGIApp) -> ASGIApp:
-    """Return an application that adds `HEADERS` to every answer of another, except those that are set; errors included.
+    """Return an application that adds `HEADERS` to every answer of `app`, errors included, except those that are set.
 
-    It answers HEAD as GET, without the body: links are looked at that way, and monitors ask so. It refuses a request
-    with two lengths: a proxy before the board may find its end by one, and the board by the other.
+    HEAD is answered as GET without the body, as previews of links and monitors ask. A request with two lengths is
+    refused: a proxy before the board may find its end by one of them, and the board by the other.
     """
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
@@ -82,7 +82,7 @@ def secure_answers(app: ASGIApp) -> ASGIApp:
 
 
 class BoardAddress:
-    """ASGI middleware for a board's names and its path: it refuses other hosts, and logs 20 with their option."""
+    """ASGI middleware for a board's names and path: other hosts are refused, the first 20 logged with advice."""
 
     def __init__(self, app: ASGIApp, names: Iterable[str], root: str = "") -> None:
         self._app, self._root, self._logged = app, root, set[str]()
@@ -92,7 +92,7 @@ class BoardAddress:
         """Answer one request."""
         await self._trusted(scope, receive, send)
         host = Headers(raw=scope.get("headers", [])).get("host", "").partition(":")[0][:80]
-        if "entered" not in scope and host not in self._logged and len(self._logged) < 20:  # anybody can send any
+        if "entered" not in scope and host not in self._logged and len(self._logged) < 20:  # anybody can send any name
             self._logged.add(host)
             logging.getLogger(__name__).warning(
                 "refused a request for the host %s: --name %s lets it in; a proxy must send the browser's "
@@ -102,23 +102,23 @@ class BoardAddress:
             )
 
     async def _enter(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope["entered"] = True
-        if scope["type"] == "http":  # some proxies take the path off, others do not
+        scope["entered"] = True  # for `__call__`: the host was not refused
+        if scope["type"] == "http":  # some proxies remove the path, others do not
             path = scope["path"] if scope["path"] != self._root else f"{self._root}/"
             path = path if path.startswith(f"{self._root}/") else self._root + path
             scope = {**scope, "root_path": self._root, "path": path}
         await self._app(scope, receive, send)
 
 
-#: Connections at once; and of one address, unless it is a proxy's.
-MOST, EACH = 500, 200
+#: Connections at once, and those of one address that is no proxy's.
+MOST_CONNECTIONS, MOST_OF_ADDRESS = 500, 200
 
 #: New connections that the event loop accepts at once; three times as many may be open before it can end the first.
-#: With `MOST` they are fewer than the 1,024 files that a process may open by default: at that limit, the loop accepts
-#: none for a second.
+#: With `MOST_CONNECTIONS` they are fewer than the 1,024 files that a process may open by default: at that limit, the
+#: loop accepts none for a second.
 BACKLOG = 128
 
-#: Seconds for which the board waits for all of a request's head, more of a body, and a client that reads an answer.
+#: What a client owes -> seconds until its connection ends: all of a request's head, more of its body, or reading on.
 SECONDS = {"request": 15.0, "body": 30.0, "reading": 60.0}
 
 
@@ -129,18 +129,18 @@ class Connection(H11Protocol):
     nothing, would take every descriptor of the process (decision 15).
     """
 
-    _owed, _since = "", 0.0
+    _owed, _since = "", 0.0  # a key of `SECONDS`, or empty; the loop's time from which on it is owed
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for a request; beyond `MOST` connections, end the one that has waited longest."""
+        """Wait for a request; beyond `MOST_CONNECTIONS`, end the connection that has waited longest."""
         super().connection_made(transport)
-        if self._count_of_address() > EACH:
+        if self._count_of_address() > MOST_OF_ADDRESS:
             transport.abort()
             return
         self._set_deadline()
         active = [other for other in self._others() if not other.transport.is_closing()]
-        if len(active) > MOST:
+        if len(active) > MOST_CONNECTIONS:
             idle = [other for other in active if other._owed == "request"]  # this one is among them
             min(idle, key=lambda other: other._since).transport.abort()
 
@@ -148,9 +148,10 @@ class Connection(H11Protocol):
         return [connection for connection in self.connections if isinstance(connection, Connection)]
 
     def _count_of_address(self) -> int:
+        """Return how many connections the client's network has; 0 of a proxy."""
         host = self.client[0] if self.client else ""
         if host in ("", "127.0.0.1", "::1", *str(self.config.forwarded_allow_ips or "").replace(" ", "").split(",")):
-            return 0  # a socket file, this machine, or a proxy: all readers may come from there
+            return 0  # from a socket file, this machine or a proxy, where all readers may come from
         return [network((other.client or ("",))[0]) for other in self._others()].count(network(host))
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -180,7 +181,7 @@ class Connection(H11Protocol):
         self._set_deadline()
 
     def _set_deadline(self, *, received: bool = False) -> None:
-        """Set the deadline for the client's next bytes; a head has one for all of it, however often a byte comes."""
+        """Set the deadline for what the client owes; bytes that come extend it for a body, and not for a head."""
         if self.flow.write_paused:
             owed = "reading"
         elif self.cycle is None or self.cycle.response_complete:
@@ -196,16 +197,15 @@ class Connection(H11Protocol):
             self._timer = self.loop.call_later(SECONDS[owed], self.transport.abort)
 
 
-#: Pages up to so many bytes are not compressed: they fit a few packets anyway.
+#: Pages up to so many bytes are not compressed, as they fit a few packets.
 _SMALL = 4096
 
-#: Pages rendered at once. Rendering is computing, and Python's threads take turns with the one that answers readers;
-#: two, since a page may wait for the disk.
+#: Pages rendered at once: more would slow down the thread that answers readers; one may wait for the disk.
 _AT_ONCE = 2
 
 Format = Literal["html", "json", "csv", "latex"]
 
-#: Query string -> format, "" for the one of the Accept header; the application answers any other query.
+#: Query string -> format, empty if the Accept header decides. Pages with another query are not cached.
 _FORMATS = {b"": "", **{b"format=" + form.encode(): form for form in get_args(Format)}}
 
 
@@ -215,7 +215,7 @@ def preferred_format(accept: str) -> str:
 
 
 class CachedPage:
-    """A page as it is sent: the file name under which a browser saves it is empty for HTML and JSON."""
+    """A page as it is sent; `filename` is the name under which a browser saves it, empty for HTML and JSON."""
 
     def __init__(self, media_type: str, content: bytes, filename: str = "") -> None:
         self.media_type, self.content, self.filename = media_type, content, filename
@@ -224,7 +224,7 @@ class CachedPage:
 
     def answer(self, request: Mapping[str, str]) -> Response:
         """Return the answer to a request with these headers."""
-        # One address has several formats, and a page is out of date as soon as a record is new.
+        # One address has several formats, and every new record makes pages out of date.
         headers = {"etag": self.tag, "vary": "Accept, Accept-Encoding", "cache-control": "no-cache"}
         if request.get("if-none-match") == self.tag:
             return Response(None, HTTPStatus.NOT_MODIFIED, headers)
@@ -264,8 +264,8 @@ class PageCache:
                 self._pages.clear()
                 self._version = version
             pages = self._pages if version == self._version else {}
-            future = pages.setdefault(key, mine := Future[CachedPage]())
-        if future is mine:
+            future = pages.setdefault(key, new := Future[CachedPage]())
+        if future is new:  # no other request renders this page
             try:
                 with self._turns:
                     future.set_result(render())
@@ -274,26 +274,32 @@ class PageCache:
                     if self._pages.get(key) is future:
                         del self._pages[key]
                 future.set_exception(error)
-            with self._lock:
-                done = [(key, future.result()) for key, future in self._pages.items() if future.done()]
-                size = sum(len(page.content) + len(page.compressed) for _, page in done)
-                for used_key, page in done:
-                    if size <= self._budget:
-                        break
-                    size -= len(page.content) + len(page.compressed)
-                    del self._pages[used_key]
+            self._drop_oldest()
         return future.result()
 
+    def _drop_oldest(self) -> None:
+        """Drop the pages that were not used for longest until the others fit the budget."""
+        with self._lock:
+            done = [(key, future.result()) for key, future in self._pages.items() if future.done()]
+            size = sum(len(page.content) + len(page.compressed) for _, page in done)
+            for key, page in done:
+                if size <= self._budget:
+                    break
+                size -= len(page.content) + len(page.compressed)
+                del self._pages[key]
+
     def before(self, app: ASGIApp, board: Board) -> ASGIApp:
-        """Return an application that answers with cached pages of (path, format) before another sees the request."""
+        """Return an application that answers with a cached page if there is one, else passes the request on."""
 
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
             form = _FORMATS.get(scope["query_string"]) if scope["type"] == "http" and scope["method"] == "GET" else None
-            page, headers = None, Headers(scope=scope) if form is not None else Headers()
             if form is not None:
+                headers = Headers(scope=scope)
                 key = (scope["path"], form or preferred_format(headers.get("accept", "")))
-                page = self.find(board.tables.version, key)
-            await (app if page is None else page.answer(headers))(scope, receive, send)
+                if (page := self.find(board.tables.version, key)) is not None:
+                    await page.answer(headers)(scope, receive, send)
+                    return
+            await app(scope, receive, send)
 
         return answer
 
@@ -315,7 +321,7 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
     422: {"description": "No address of this board.", "content": {"application/json": {}, "text/html": {}}},
 }
 
-#: The parts of an address: names as `file_name` writes them, and numbers that every database can hold.
+#: The arguments of an address: names as `file_name` writes them, and numbers of up to 31 bits.
 _SLUG_PATTERN = r"^[A-Za-z0-9._-]+$"
 _SLUG = Annotated[str, Path(max_length=200, pattern=_SLUG_PATTERN)]
 _SLUGS_PATTERN = r"^[A-Za-z0-9._+-]+$"
@@ -332,12 +338,12 @@ _FORMS = {"choose": ("a", "b", "model"), "pareto": ("over",)}
 
 
 def create_app(board: Board, submissions: Submissions | None = None, age: Callable[[], float] | None = None) -> FastAPI:
-    """Make the application."""
+    """Make the application; `age` returns the seconds since the folders were last read in, for `/healthz`."""
     settings = board.settings
-    # No documentation page: the usual ones load scripts from elsewhere. No redirect of a slash: it would go to the host
+    # No documentation pages: FastAPI's load scripts from elsewhere. No redirect of a slash: it would go to the host
     # that the request names.
-    settled: dict[str, Any] = {"docs_url": None, "redoc_url": None, "redirect_slashes": False}
-    app = FastAPI(title=settings.title, description=settings.about, version="1", **settled)
+    options: dict[str, Any] = {"docs_url": None, "redoc_url": None, "redirect_slashes": False}
+    app = FastAPI(title=settings.title, description=settings.about, version="1", **options)
     cache = PageCache()
     for page in PAGES.values():
         app.add_api_route(

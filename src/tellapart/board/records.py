@@ -1,6 +1,6 @@
-"""Run folders, imported numbers and timings as a board's tables in memory, with tiers of models.
+"""A board's records in memory: run folders, imported numbers and timings as tables, with tiers of models.
 
-A thread looks for changed files. If there are any, it makes new tables, and the board replaces the old ones by these.
+A thread looks for changed files. If there are any, it makes new tables, which replace the old ones.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def read_settings(path: Path) -> BoardSettings:
 
 
 class Model(BaseModel, frozen=True):
-    """A model of certain weights, read in a certain way. Its runs on several benchmarks are put together.
+    """A model with certain weights and a certain way of being scored; it has one row for all of its runs.
 
     Pages get its slug, label and kind; the fields with `exclude` stay on the server.
     """
@@ -96,10 +96,9 @@ class Model(BaseModel, frozen=True):
     fingerprint: str = Field(default="", exclude=True)
     note: str = Field(default="", exclude=True)
     latency: float | None = Field(default=None, exclude=True)  # seconds for one pair
-    # parameters, training_images: counts; None if unknown
-    parameters: int | None = Field(default=None, exclude=True)
-    training_images: int | None = Field(default=None, exclude=True)
-    cost_source: str = Field(default="", exclude=True)
+    parameters: int | None = Field(default=None, exclude=True)  # how many; None if unknown
+    training_images: int | None = Field(default=None, exclude=True)  # how many; None if unknown
+    cost_source: str = Field(default="", exclude=True)  # where latency and the two counts are from
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,21 +135,20 @@ class Benchmark(BaseModel, frozen=True):
 
     slug: str
     name: str
-    title: str  # `set_title`, and the part
+    title: str  # `set_title`, and `part` in parentheses
     task: str
     n: int = 0  # the number of items; 0 if unknown
     metric: str = ""  # the metric that ranks its models
     has_items: bool = False  # whether its items are in the tables, and have pages
-    part: str = ""  # `20 of 300 items` if it is a part of a benchmark, else empty
+    part: str = ""  # `20 of 300 items` if runs measured a part of the benchmark alone (`--limit`), else empty
     fingerprint: str = Field(exclude=True)
     set_title: str = Field(exclude=True)
     shape: tuple[int, int] | None = Field(default=None, exclude=True)  # images and texts of an item; None for tasks
     items: ItemList = Field(default=ItemList(), exclude=True)
-    # the number of items of the full benchmark, if this is a part of it (`--limit`)
-    limited_from: int | None = Field(default=None, exclude=True)
+    limited_from: int | None = Field(default=None, exclude=True)  # items of the full benchmark, if this is a part
     headline: tuple[str, ...] = Field(default=(), exclude=True)  # the metrics of the leaderboard
-    domain: str = Field(default="", exclude=True)  # domain, rival: VLUE's domains, from the catalogue
-    rival: str = Field(default="", exclude=True)
+    domain: str = Field(default="", exclude=True)  # VLUE's, `in-domain` or `out-of-domain`, from the catalogue
+    rival: str = Field(default="", exclude=True)  # the name of the benchmark of the other domain
 
     @property
     def label(self) -> str:
@@ -194,13 +192,13 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """One state of a board's records. Every page is made from one state, and changed files make another."""
+    """One state of a board's records. Every page is made from one state; after files changed, a new one is made."""
 
     settings: BoardSettings
     version: int = 0  # how often the records have changed
     models: dict[str, Model] = field(default_factory=dict)  # by slug, like benchmarks
     benchmarks: dict[str, Benchmark] = field(default_factory=dict)
-    entries: dict[tuple[str, str], Entry] = field(default_factory=dict)  # (benchmark, model) -> one on the other
+    entries: dict[tuple[str, str], Entry] = field(default_factory=dict)  # (benchmark, model), by slug
     unread: dict[Path, str] = field(default_factory=dict)  # file that could not be read -> why, for readers
     # (benchmark, metric) -> model -> its rank among the models that were tested against each other
     tiers: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
@@ -217,8 +215,8 @@ class Tables:
             raise UnknownNameError(f"this board has no benchmark {slug[:200]!r}")
         return self.benchmarks[slug]
 
-    def named(self, name: str) -> Benchmark | None:
-        """Return the first benchmark of a name; None if there is none, or if the name is empty."""
+    def benchmark_named(self, name: str) -> Benchmark | None:
+        """Return the first benchmark with a name; None if there is none, or if the name is empty."""
         return next((benchmark for benchmark in self.benchmarks.values() if name and benchmark.name == name), None)
 
     def entries_of(self, *, model: str = "", benchmark: str = "") -> list[Entry]:
@@ -229,12 +227,13 @@ class Tables:
 #: The file of models' costs, anywhere below a folder of runs.
 TIMING = "timing.json"
 
-#: The absolute folders of paths in an error's text, and the number of its letters that readers see.
-_FOLDERS, _MOST_LETTERS = re.compile(r"""(?<![^\s"'(=:,])/(?:[^/\s"':;,]+/)+"""), 300
+#: The folders of an absolute path in an error's text: `/home/ann/` of `cannot read /home/ann/run.json`.
+_FOLDERS = re.compile(r"""(?<![^\s"'(=:,])/(?:[^/\s"':;,]+/)+""")
+#: Letters of an error that readers see.
+_MOST_LETTERS = 300
 
-#: If tiers need sign flips, so many of the best models are tested, and the others have no tier. Flips over every pair
-#: of models cost the cube of that number: 1.6 s a metric for 40 models (8,000 items, 4,000 clusters, one core), 27 s
-#: for 100.
+#: If tiers need sign flips, so many of the best models are tested, and the others have no tier. The time grows with the
+#: cube of the number: 1.6 s a metric for 40 models (8,000 items, 4,000 clusters, one core), 27 s for 100.
 MOST_TESTED = 40
 
 #: Called with one line for each file that is left out.
@@ -246,15 +245,15 @@ Signature = dict[Path, tuple[str, int, int]]
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """What a file of the board holds: entries with their models, or timings."""
+    """The content of one file of the board: entries with their models, or timings, or why it could not be read."""
 
     state: tuple[str, int, int]  # as in `Signature`; the file is read again when this changes
     entries: tuple[tuple[Model, Entry | None], ...] = ()
     timings: Timings | None = None
-    problem: str = ""  # why it could not be read; it is read again at each change of another file
+    problem: str = ""  # why the file could not be read; such a file is read again when any file changes
 
 
-#: In the place of a file's state, for the records of hidden benchmarks.
+#: The state of the records of hidden benchmarks, which are in no file.
 _HIDDEN = ("hidden", 0, 0)
 
 
@@ -264,9 +263,10 @@ class Board:
     def __init__(self, settings: BoardSettings, hidden: Callable[[], Sequence[Result]] = tuple) -> None:
         self.settings, self.tables, self._read_hidden = settings, Tables(settings), hidden
         self._files: dict[Path, FileContent] = {}  # in the order in which they were first read, which decides names
-        self._seen: Signature = {}
+        self._seen: Signature = {}  # the files' states when they were last read in
         self._hidden = FileContent(_HIDDEN)
-        self._lists: dict[str, ItemList] = {}
+        self._lists: dict[str, ItemList] = {}  # digest -> the list that runs on these items share
+        # benchmark -> the records that its tiers were computed from, and metric -> model -> tier
         self._ranked: dict[str, tuple[object, dict[str, dict[str, int]]]] = {}
         self._lock = Lock()
 
@@ -278,18 +278,18 @@ class Board:
         with self._lock:
             results = self._read_hidden()
             hidden = FileContent(_HIDDEN, tuple(entry for result in results for entry in self._entries_of(result)))
-            found = signature(self.settings)
-            if found == self._seen and hidden == self._hidden:
+            states = signature(self.settings)
+            if states == self._seen and hidden == self._hidden:
                 return 0
-            kept = {
+            unchanged = {
                 path: content
                 for path, content in self._files.items()
-                if found.get(path) == content.state and not content.problem
+                if states.get(path) == content.state and not content.problem
             }
-            entries = (entry for content in kept.values() for _, entry in content.entries if entry)
+            entries = (entry for content in unchanged.values() for _, entry in content.entries if entry)
             self._lists = {entry.items.digest: entry.items for entry in entries}
-            fresh = {path: self._read_file(path, state) for path, state in found.items() if path not in kept}
-            files = {**kept, **fresh}
+            fresh = {path: self._read_file(path, state) for path, state in states.items() if path not in unchanged}
+            files = {**unchanged, **fresh}
             tables = Tables(self.settings, self.tables.version + 1)
             for path, content in files.items():
                 try:
@@ -304,7 +304,7 @@ class Board:
                 if content.timings:
                     _add_costs(tables, path, content.timings)
             self._rank(tables)
-            self._files, self._seen, self._hidden, self.tables = files, found, hidden, tables
+            self._files, self._seen, self._hidden, self.tables = files, states, hidden, tables
             return len(fresh)
 
     def _read_file(self, path: Path, state: tuple[str, int, int]) -> FileContent:
@@ -320,13 +320,13 @@ class Board:
                     "among other models; take the run out of the board's folders"
                 )
             return FileContent(state, tuple(self._entries_of(result, path.parent)))
-        except Exception as error:  # one file that no reader was made for must not hide all others
+        except Exception as error:  # whatever is wrong with one file, the others are shown
             return FileContent(state, problem=_describe_error(path, error))
 
     def _entries_of(self, result: Result, folder: Path | None = None) -> Iterator[tuple[Model, Entry | None]]:
-        """Yield the model and the entries of a result: of a run folder, or of hidden benchmarks, without samples."""
+        """Yield the model and an entry for each benchmark of a result; hidden ones have no folder and no samples."""
         source = result.model
-        # An imported model's fingerprint is that of the file: the name alone is shared by several files of one model.
+        # An imported model's fingerprint is that of its file. The name is equal in all files with numbers of the model.
         is_imported = source.fingerprint.startswith(IMPORTED)
         kind = "model" if is_ranked(source.name) else "reference" if source.name in REFERENCES else "draw"
         kind = "human" if source.name == "human" else kind
@@ -428,7 +428,7 @@ def rank(tables: Tables, benchmark: Benchmark, metric: str, entries: Sequence[En
     tested.sort(key=lambda entry: (-entry.record.metrics[metric].value, models[entry.model].label))
     outcomes = {entry.model: entry.values[metric] for entry in tested}
     tiers = rank_outcomes(outcomes, benchmark.items.clusters, most=MOST_TESTED) if outcomes else []
-    return {name: tier.rank for tier in tiers for name in tier.names}
+    return {slug: tier.rank for tier in tiers for slug in tier.names}
 
 
 def rank_places(values: Sequence[float | None]) -> list[int | None]:
@@ -468,14 +468,14 @@ def _add_model(tables: Tables, model: Model) -> Model:
 
 
 def _add_benchmark(tables: Tables, entry: Entry) -> Benchmark:
-    """Add a benchmark with its items, or return the one with the same items.
+    """Add the benchmark of an entry, or return the stored one with the same items.
 
-    Scores computed elsewhere have only the items' ids: they go to the benchmark of their name with the same ids.
-    Imported numbers have only the benchmark's name: they go to the first of that name. If two sets share a name and
-    differ in content, the name of the second ends in the start of its fingerprint: `folder:pairs#7f31c2aa`.
+    Scores computed elsewhere have only the items' ids: they belong to the benchmark of their name with the same ids.
+    Imported numbers have only the benchmark's name: they belong to the first of that name. If two sets have one name
+    and different content, the start of the second's fingerprint follows its name: `folder:pairs#7f31c2aa`.
     """
     name, record = entry.name, entry.record
-    set_name = name.partition("#")[0] if record.own else name
+    set_name = name.partition("#")[0] if record.own else name  # a user's set may have a fingerprint in its name already
     full_size = record.limited_from  # a limited run is listed apart from runs on all items
     stored = [
         benchmark
@@ -534,14 +534,14 @@ def _sort_items(entry: Entry, benchmark: Benchmark) -> Entry:
     """Return an entry with its items in the benchmark's order."""
     if not entry.items.rows or entry.items is benchmark.items:
         return entry
-    places = {(item.unit, item.name): k for k, item in enumerate(entry.items.rows)}
+    positions = {(item.unit, item.name): k for k, item in enumerate(entry.items.rows)}
     keys = [(item.unit, item.name) for item in benchmark.items.rows]
-    if places.keys() != {*keys}:
+    if positions.keys() != {*keys}:
         raise RunError(
-            f"{entry.folder}: {len(places):,} samples of {benchmark.name} are not its {len(keys):,} items, "
+            f"{entry.folder}: {len(positions):,} samples of {benchmark.name} are not its {len(keys):,} items, "
             "though the fingerprints agree; the run folder was cut off: measure it again"
         )
-    order = [places[key] for key in keys]
+    order = [positions[key] for key in keys]
     return replace(
         entry,
         items=benchmark.items,
@@ -567,13 +567,13 @@ def signature(settings: BoardSettings) -> Signature:
         path: "run" if path.name == RESULTS else "timing"
         for folder in settings.runs
         for path in sorted(path for name in (RESULTS, TIMING) for path in folder.resolve().rglob(name))
-        if path.is_file()  # to open a pipe of this name would wait for its writer
+        if path.is_file()  # reading a pipe of this name would wait for its writer
     }
     files |= dict.fromkeys((path.resolve() for path in settings.imported), "imported")
     states = {}
     for path, kind in files.items():
         states[path] = (kind, 0, 0)
-        with suppress(OSError):  # gone since it was listed: its reader reports the error
+        with suppress(OSError):  # deleted since it was listed: reading it then reports the error
             stat = path.stat()
             states[path] = (kind, stat.st_mtime_ns, stat.st_size)
     return states
@@ -586,9 +586,9 @@ def _shorten_problem(problem: str, path: Path) -> str:
 
 
 def _count_flips(result: Result) -> str:
-    """Return a phrase: how many outcomes a lower precision flips; empty if that was not checked."""
+    """Return in words how many outcomes a lower precision flips; empty if that was not checked."""
     checks = (benchmark.precision for benchmark in result.benchmarks.values() if benchmark.precision is not None)
-    used = [check for check in checks if check.dtype == result.model.dtype]  # else `auto` refused that precision
+    used = [check for check in checks if check.dtype == result.model.dtype]  # not if `auto` refused that precision
     flips = [flip for check in used for flip in check.flips.values()]
     if not flips:
         return ""
@@ -652,7 +652,7 @@ def tireless_thread(name: str, turn: Callable[[], float], over: Event, *, wait: 
         pause = wait
         try:
             while not over.is_set():
-                with suppress(BaseException):  # even errors that would end a thread: no other thread does its work
+                with suppress(BaseException):  # also SystemExit and the like, as no other thread does this work
                     while not over.wait(pause):
                         pause = turn()
         finally:
@@ -662,7 +662,7 @@ def tireless_thread(name: str, turn: Callable[[], float], over: Event, *, wait: 
     return Thread(target=take_turns, name=name, daemon=True)
 
 
-#: The seconds between two looks at the folders, doubled after every failure, and the most that they grow to.
+#: Seconds between two looks at the folders; they double after every failure, up to the second number.
 SECONDS, _MOST_SECONDS = 5.0, 30.0
 
 
@@ -670,8 +670,8 @@ SECONDS, _MOST_SECONDS = 5.0, 30.0
 def watch(board: Board, report: ReportProblem, *, seconds: float = SECONDS) -> Iterator[Callable[[], float]]:
     """Look for changes every few seconds while the block lasts; yield a function that returns the board's age.
 
-    The age is in seconds since the last look that succeeded. No error of a look ends the watch: it is reported, and the
-    next look tries again.
+    The age is the seconds since the last look without an error. After an error, which is reported, the next look tries
+    again.
     """
     over, succeeded, pause = Event(), time.monotonic(), seconds
 

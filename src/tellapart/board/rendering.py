@@ -1,4 +1,4 @@
-"""Views as HTML, by templates that escape everything, without inline scripts or styles; the board as a static site."""
+"""Pages: their addresses; their content as HTML, whose templates escape everything, CSV and LaTeX; a static site."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.resources import files
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +72,7 @@ PAGES = {
     )
 }
 
-#: Page -> its address, of those that this room does not gather, too.
+#: Page -> its address; also of pages without a view, such as hidden benchmarks and files.
 PATTERNS = {name: page.pattern for name, page in PAGES.items()} | {
     "hidden": "/hidden",
     "hidden_benchmark": "/hidden/{name}",
@@ -92,7 +93,7 @@ def path_of(page: str, /, **args: str | int) -> str:
 
 
 class ServerLinks:
-    """Links on a server, below the path `root` at which a proxy shows it."""
+    """Links of a page on a server; `root` is the path below which a proxy shows the board."""
 
     is_static = False
 
@@ -109,7 +110,7 @@ class ServerLinks:
 
 
 def signs_of(cells: Sequence[Cell | None]) -> set[str]:
-    """Return the signs of a column's cells: the marks of numbers, and those below."""
+    """Return the names of the signs in a column's cells, which the page's legend explains; numbers' marks, too."""
     measured = [cell for cell in cells if cell is not None]
     occurs = {
         "gap": len(measured) < len(cells),
@@ -119,32 +120,32 @@ def signs_of(cells: Sequence[Cell | None]) -> set[str]:
         "limited": any(cell.limited for cell in measured),
         "ties": any(cell.ties > 0 for cell in measured),
     }
-    return {name for name, does in occurs.items() if does} | {cell.mark for cell in measured if cell.mark}
+    return {sign for sign, present in occurs.items() if present} | {cell.mark for cell in measured if cell.mark}
 
 
-#: State of a submission -> its looks.
-_LOOKS = {
+#: State of a submission -> the class in the style sheet by which its badge is coloured.
+_BADGES = {
     **dict.fromkeys(("received", "validated", "measuring"), "even"),
     "done": "won",
     **dict.fromkeys(("refused", "surplus", "failed", "stopped"), "lost"),
 }
 
-#: The numbers of a table with more columns than this are not drawn: a browser would have much to draw.
+#: In a table with more columns than this, numbers have no bars: a browser would be slow.
 MOST_DRAWN = 12
 
 
 def render(template: str, links: ServerLinks | StaticSite, **content: object) -> str:
     """Return a page of `pages/` or of `submissions/templates/`; everything in its content is escaped."""
-    place = {"link": links.to, "data": links.data, "static": links.is_static, "here": template}
-    return _environment().get_template(f"{template}.html.j2").render(**place, **content)
+    about_page = {"link": links.to, "data": links.data, "static": links.is_static, "here": template}
+    return _environment().get_template(f"{template}.html.j2").render(**about_page, **content)
 
 
 def asset(name: str) -> bytes:
     """Return a file of `static/`. The style sheet begins with that of a run's report."""
     for path in files("tellapart.board").joinpath("static").iterdir():
         if path.name == name:
-            base = files("tellapart.report").joinpath("page.css").read_bytes() if name == "board.css" else b""
-            return base + path.read_bytes()
+            start = files("tellapart.report").joinpath("page.css").read_bytes() if name == "board.css" else b""
+            return start + path.read_bytes()
     raise FileNotFoundError(name)
 
 
@@ -153,9 +154,8 @@ def _environment() -> Environment:
     from jinja2 import FileSystemLoader
 
     folder = Path(__file__).parent
-    templates = make_environment(
-        FileSystemLoader([folder / "pages", folder / "submissions" / "templates"]), auto_reload=False
-    )
+    folders = [folder / "pages", folder / "submissions" / "templates"]
+    templates = make_environment(FileSystemLoader(folders), auto_reload=False)
     templates.filters |= {
         "percent": lambda value: f"{100 * value:.4g}",
         "bound": lambda value: f"{100 * value:.1f}",
@@ -163,15 +163,13 @@ def _environment() -> Environment:
         "score_bar": score_bar,
         "moment": _format_moment,
     }
-    # What pages of hidden benchmarks are filled with unless their content has its own.
-    templates.globals |= {"looks": _LOOKS, "hidden": True, "has_table": ""}
+    # Defaults, for pages whose content does not have these.
+    templates.globals |= {"badges": _BADGES, "hidden": True, "has_table": ""}
     templates.globals |= {"account": None, "key": "", "again": False}
     templates.globals |= {
         "about_metric": lambda name: METRICS[name].title if name in METRICS else name,
         "decimals": _column_decimals,
-        "groups_of": lambda columns: [
-            (name, len(list(run))) for name, run in groupby(columns, lambda column: column.group)
-        ],
+        "groups_of": lambda columns: [(name, len(list(run))) for name, run in groupby(columns, attrgetter("group"))],
         "deviation": deviation,
         "labels_of": _labels_of,
         "lines": inline_svg,
@@ -199,30 +197,32 @@ def _format_moment(at: float | str) -> str:
 
 
 def _legend_of(view: Leaderboard | Content) -> dict[str, Any]:
-    """Return the signs of a page's tables: `marks` of all, `rooms` of each column, and the `common` mark, if any.
+    """Return the signs of a page's tables: `marks` of all columns, and `rooms`, those of each column.
 
-    `marks` have the kinds of models without a rank, too; `rooms` the unit `points`, and `by` if a table is sorted so.
+    `marks` also has the kinds of models without a rank. `rooms` also has `points`, the unit of a column, and `by` for a
+    column by which a table is sorted. `common` is the mark that all numbers share; empty if there is none.
     """
-    kinds, drawn = set[str](), {}
+    kinds, more = set[str](), {}
     if isinstance(view, Leaderboard):
         rows = (*view.rows, *view.references)
         columns = [[row.cells[k] for row in rows] for k in range(len(view.columns))]
         kinds = {row.model.kind for row in rows} - {"model"}
-        drawn = {"points": {k for k, column in enumerate(view.columns) if column.unit == "points"}}
-        drawn["by"] = {block.sorted_by for block in view.blocks}
+        more = {"points": {k for k, column in enumerate(view.columns) if column.unit == "points"}}
+        more["by"] = {block.sorted_by for block in view.blocks}
     else:
         columns = [list(on["metrics"].values()) for on in view.on]  # of a model's page
     signs = [signs_of(cells) for cells in columns]
-    said = {cell.mark for cells in columns for cell in cells if cell is not None and (cell.mark or cell.n)}
+    # A mean and a gap (`n` is 0) have no mark of their own.
+    marks = {cell.mark for cells in columns for cell in cells if cell is not None and (cell.mark or cell.n)}
     return {
         "marks": kinds.union(*signs),
-        "rooms": [{*of_column, *(name for name in drawn if k in drawn[name])} for k, of_column in enumerate(signs)],
-        "common": said.pop() if len(said) == 1 else "",
+        "rooms": [of_column.union(name for name in more if k in more[name]) for k, of_column in enumerate(signs)],
+        "common": marks.pop() if len(marks) == 1 else "",
     }
 
 
 def _column_decimals(numbers: Sequence[float]) -> int:
-    """Return the decimals of a column: as many as leave four digits to its largest number."""
+    """Return how many decimals a column has, so that its largest number has four digits."""
     largest = max((abs(number) for number in numbers if math.isfinite(number)), default=0.0)
     return max(0, 3 - math.floor(math.log10(largest))) if largest else 0
 
@@ -234,18 +234,18 @@ def _shorten_name(name: str, most: int) -> str:
 
 
 def _labels_of(lines: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[tuple[float, float], list[str]]]]:
-    """Return the points at which lines start and end, each with the names of the lines that share it."""
+    """Return the points (x, y) at which lines start and end, each with the names of the lines that share it."""
     starts: dict[tuple[float, float], list[str]] = {}
-    labels: dict[tuple[float, float], list[str]] = {}
+    ends: dict[tuple[float, float], list[str]] = {}
     for line in lines:
         for point in line["starts"]:
             starts.setdefault(point, []).append(line["title"])
         if len(line["ends"]) > 1:
-            labels.setdefault(line["ends"][-1], []).append(line["title"])
-    return {"starts": list(starts.items()), "ends": list(labels.items())}
+            ends.setdefault(line["ends"][-1], []).append(line["title"])
+    return {"starts": list(starts.items()), "ends": list(ends.items())}
 
 
-#: Texts with more letters are wrapped.
+#: A LaTeX column with a longer text has lines of a fixed width.
 _LONG = 40
 
 
@@ -260,31 +260,32 @@ def as_csv(rows: Rows) -> str:
 
 
 def as_latex(title: str, table: Rows) -> str:
-    """Return a table in the style of booktabs; fractions with four decimals, a small interval after each number."""
+    """Return a table in the style of booktabs; fractions with four decimals, a small interval after each number.
+
+    Columns `low` and `high` after a number, or `NAME low` and `NAME high` after the column `NAME`, are its interval.
+    """
     head, *rows = table
-    intervals = {
-        k
-        for k, name in enumerate(head)
-        if list(head[k + 1 : k + 3]) in (["low", "high"], [f"{name} low", f"{name} high"])
-    }
-    columns = [k for k in range(len(head)) if intervals.isdisjoint((k - 1, k - 2))]
+    has_interval = [
+        list(head[k + 1 : k + 3]) in (["low", "high"], [f"{name} low", f"{name} high"]) for k, name in enumerate(head)
+    ]
+    columns = [k for k in range(len(head)) if not any(has_interval[max(0, k - 2) : k])]
 
     def write_cell(row: Sequence[str | float | None], k: int) -> str:
-        number, *ends = map(
-            _latex_cell, row[k : k + 3] if k in intervals and row[k + 1] is not None else row[k : k + 1]
-        )
-        return f"{number} {{\\scriptsize [{', '.join(ends)}]}}" if ends else number
+        number = _latex_cell(row[k])
+        if not has_interval[k] or row[k + 1] is None:
+            return number
+        return f"{number} {{\\scriptsize [{_latex_cell(row[k + 1])}, {_latex_cell(row[k + 2])}]}}"
 
     def align(k: int) -> str:
-        texts = [row[k] for row in rows if isinstance(row[k], str)]
-        return "p{0.4\\linewidth}" if any(len(str(text)) > _LONG for text in texts) else "l" if texts else "r"
+        lengths = [len(text) for row in rows if isinstance(text := row[k], str)]
+        if not lengths:
+            return "r"
+        return "p{0.4\\linewidth}" if max(lengths) > _LONG else "l"
 
-    names, *lines = (
-        f"{' & '.join(cells)} \\\\"
-        for cells in ([_latex_cell(head[k]) for k in columns], *([write_cell(row, k) for k in columns] for row in rows))
-    )
+    lines = [[_latex_cell(head[k]) for k in columns], *([write_cell(row, k) for k in columns] for row in rows)]
+    names, *written = (f"{' & '.join(cells)} \\\\" for cells in lines)
     tabular = [f"\\begin{{tabular}}{{{''.join(map(align, columns))}}}", "\\toprule", names, "\\midrule"]
-    tabular += [*lines, "\\bottomrule", "\\end{tabular}"]
+    tabular += [*written, "\\bottomrule", "\\end{tabular}"]
     text = "\n".join([f"% {latex_text(title)}", *fit_width(tabular), ""])
     return "\n".join([*latex_packages(text), text])
 
@@ -302,12 +303,13 @@ def _latex_cell(cell: str | float | None) -> str:
     return f"{cell:.4f}" if abs(cell) < 1000 else f"{cell:.0f}"
 
 
-#: Pages that a small site leaves out: a benchmark's parts, and how its ranking changes.
+#: Pages that a small site leaves out: a benchmark by a tag, its heat maps, and how its ranking changes.
 _LARGE_PAGES = frozenset({"by", "map", "benchmark_ranks"})
 
-#: In a small site numbers have no bars, and lines no indentation.
+#: A bar, or blanks at the start of a line: a small site has neither.
 _BAR = re.compile(r'<svg class="bar".*?</svg>|(?<=\n)[ \t\n]+')
 
+#: A page's name, and its arguments in the order of their names.
 PageKey = tuple[str, tuple[tuple[str, str | int], ...]]
 
 
@@ -319,9 +321,9 @@ class StaticSite:
     Args:
         tables: the records.
         out: the folder.
-        hidden: takes a hidden benchmark's name to its page's content, and no name to that of their list; None without.
-        most_items: of a benchmark, that get a page: those that most models fail.
-        most_compared: models that are compared.
+        hidden: hidden benchmark -> the content of its page; an empty name -> that of their list; None without any.
+        most_items: how many items of a benchmark get a page: those that most models fail.
+        most_compared: how many models are compared.
         small: without data files, pages of a benchmark's parts, and bars.
     """
 
@@ -338,13 +340,13 @@ class StaticSite:
         small: bool = False,
     ) -> None:
         self._tables, self._out, self._hidden = tables, out, hidden
-        self._most, self._small = most_items, small
+        self._most_items, self._small = most_items, small
         self._choice = ranks.choose_page(tables, most=most_compared)
         self._compared = {link.args[side] for row in self._choice.pairs for link in row for side in "ab"}
         self._added: dict[PageKey, bool] = {}  # whether an address that was met is in the site
         self._queue: deque[PageKey] = deque()
-        self._items: dict[str, set[int]] = {}
-        self._up = ""  # from the page that is written to the site's folder
+        self._items: dict[str, set[int]] = {}  # benchmark -> positions of the items that have a page
+        self._up = ""  # the way from the page that is written to the site's folder, such as `../../`
 
     def to(self, page: str, /, **args: str | int) -> str | None:
         """Return a page's file, relative to the page that is written; None for a page that is left out."""
@@ -381,9 +383,8 @@ class StaticSite:
 
     def _write_file(self, page: str, args: dict[str, Any]) -> bool:
         with suppress(UnknownNameError):
-            self._write(
-                path_of(page, **args), asset(**args) if page == "static" else items.picture(self._tables, **args)[1]
-            )
+            content = asset(**args) if page == "static" else items.picture(self._tables, **args)[1]
+            self._write(path_of(page, **args), content)
             return True
         return False
 
@@ -393,12 +394,13 @@ class StaticSite:
         if page in ("compare", "compare_many"):
             return self._compared.issuperset(args.values() if page == "compare" else str(args["models"]).split("+"))
         if page in ("items", "gallery_page"):
-            return (int(args["page"]) - 1) * (items.PAGE if page == "items" else items.QUERIES) < max(1, self._most)
-        if page == "item":  # those that most models fail
+            size = items.PAGE if page == "items" else items.QUERIES
+            return (int(args["page"]) - 1) * size < max(1, self._most_items)
+        if page == "item":
             slug = str(args["slug"])
             if slug not in self._items:
-                failed = (items.collect_outcomes(self._tables, self._tables.benchmarks[slug]) < 1).sum(axis=1)
-                self._items[slug] = set((-failed).argsort(kind="stable")[: self._most].tolist())
+                failures = (items.collect_outcomes(self._tables, self._tables.benchmarks[slug]) < 1).sum(axis=1)
+                self._items[slug] = set((-failures).argsort(kind="stable")[: self._most_items].tolist())
             return args["position"] in self._items[slug]
         return True
 

@@ -65,7 +65,7 @@ def serve(
     root = root_path.rstrip("/")
     if not re.fullmatch(r"(/[\w.~-]+)*", root, re.ASCII):
         raise RunError(f"root_path={quote(root_path)}: write a path as browsers have it after the host, such as /board")
-    report = left_out or _warn_left
+    report = left_out or _warn_of_problem
     with (
         _bind_address(host, port) as listening,
         _open_board(runs, board, report) as (shown, submissions),
@@ -73,7 +73,7 @@ def serve(
     ):
         local = {host if ":" not in host else f"[{host}]", *LOOPBACK}
         app = create_app(shown, submissions, age)
-        # Any page can point its name at this machine (DNS rebinding), and would read a board served to it alone.
+        # Any web page's name can be made to lead to this machine (DNS rebinding): it could then read a private board.
         allowed = {*local, *as_names(names)} if names or local <= {*LOOPBACK} else {"*"}
         app.add_middleware(BoardAddress, names=allowed, root=root)
         config = uvicorn.Config(
@@ -108,8 +108,8 @@ def board_export(
     Args:
         out: the site's folder.
         runs, board, left_out: as of `serve`.
-        items: of a benchmark, that get a page: those that most models fail.
-        comparisons: models that are compared, each with each: the first page's best.
+        items: how many items of a benchmark get a page: those that most models fail.
+        comparisons: how many models are compared, each with each: the first page's best.
         small: without data files, pages of a benchmark's parts, and bars.
 
     Raises:
@@ -124,23 +124,22 @@ def board_export(
     require("fastapi", extra="board")
     from tellapart.board.rendering import StaticSite
 
-    with _open_board(runs, board, left_out or _warn_left, measuring=False) as (shown, submissions):
+    with _open_board(runs, board, left_out or _warn_of_problem, measuring=False) as (shown, submissions):
         hidden = None if submissions is None else submissions.content
         most = {"most_items": items, "most_compared": comparisons}
         return StaticSite(shown.tables, as_path(out, "out"), hidden=hidden, small=small, **most).write()
 
 
 def _bind_address(host: str, port: int) -> socket.socket:
-    """Bind the address before anything is read in: one that is taken is an error at once, and early readers wait."""
+    """Bind the address, before records are read: a used address is an error at once, and early readers wait."""
     try:
         listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-        # Connections take this over; else each answer waits 40 ms for the reader to acknowledge its first part.
+        # Connections inherit this. Without it an answer waits 40 ms until the reader acknowledges its first part.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listening
     except OSError as error:
-        raise RunError(
-            f"cannot serve at {host}:{port}: {error.strerror or error}; name another host= or port="
-        ) from error
+        why = f"cannot serve at {host}:{port}: {error.strerror or error}"
+        raise RunError(f"{why}; name another host= or port=") from error
 
 
 @contextmanager
@@ -151,7 +150,7 @@ def _open_board(
     *,
     measuring: bool = True,
 ) -> Iterator[tuple[Board, Submissions | None]]:
-    """Read the settings, and the files that they name; yield the hidden benchmarks, too."""
+    """Read the settings and the files that they name; yield the board, and its hidden benchmarks if it has some."""
     from tellapart.board.records import Board
     from tellapart.board.submissions.service import open_submissions
 
@@ -169,5 +168,5 @@ def _open_board(
             yield shown, submissions
 
 
-def _warn_left(problem: str) -> None:
+def _warn_of_problem(problem: str) -> None:
     warnings.warn(f"left out: {problem}", TellapartWarning, stacklevel=3)

@@ -25,7 +25,7 @@ Labels = Sequence[str] | Sequence[int] | NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class AgreementCoefficient:
-    """A coefficient of agreement, its interval over items, and how many of these have at least two labels.
+    """A coefficient of agreement, its interval over items, and the number of items with at least two labels.
 
     The value is at most 1; 0 is agreement by chance. It is None if all labels are the same (0 / 0).
     """
@@ -53,9 +53,7 @@ def alpha_with_interval(
     """
     terms, rows = _alpha_terms(labels)
     if clusters is not None and len(clusters) != len(labels):
-        raise MetricError(
-            f"alpha_with_interval: got {len(labels)} items and {len(clusters)} clusters; pass one an item"
-        )
+        raise MetricError(f"alpha_with_interval: got {len(labels)} items and {len(clusters)} clusters; pass as many")
     items = len(rows)
 
     def alpha(means: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -70,8 +68,8 @@ def alpha_with_interval(
     expected = total**2 - sum(count**2 for count in counts)
     value = None if expected == 0 else 1 - (total - 1) * disagreement / expected
     expected_share = expected / (total * (total - 1))
-    interval = _take_interval(value, terms, row_clusters, alpha, (disagreement / total, expected_share), level)
-    # Of m labels an item alpha is -1 / (m - 1) at least, as a mean of m has no negative variance.
+    interval = _coefficient_interval(value, terms, row_clusters, alpha, (disagreement / total, expected_share), level)
+    # With m labels an item alpha is at least -1 / (m - 1), since the variance of a mean of m is not negative.
     least = -1 / (float(terms[:, 1:].sum(axis=1).min()) - 1)
     low = None if interval.low is None else max(interval.low, least)
     return AgreementCoefficient(value, replace(interval, low=low), items)
@@ -80,12 +78,12 @@ def alpha_with_interval(
 def kappa_with_interval(
     a: Sequence[str], b: Sequence[str], clusters: Clusters | None = None, *, level: float = 0.95
 ) -> AgreementCoefficient:
-    """Return Cohen's kappa, unweighted, with its interval over items, as of `alpha_with_interval`.
+    """Return Cohen's kappa, unweighted, with its interval over items if there are ten clusters or more.
 
     Source: Cohen (1960), Educ. Psychol. Meas. 20, 37-46.
     """
     codes_a, codes_b, count = _code_labels("kappa_with_interval", a, b)
-    # Integers, all shares times len(a)**2, so that two constant annotators give exactly 1.
+    # All shares are multiplied by len(a)**2: integers, so that a chance agreement of exactly 1 is recognised.
     chance = int(np.bincount(codes_a, minlength=count) @ np.bincount(codes_b, minlength=count))
     agreed, total = int((codes_a == codes_b).sum()) * len(a), len(a) ** 2
     value = None if chance == total else (agreed - chance) / (total - chance)
@@ -99,7 +97,7 @@ def kappa_with_interval(
 
     means = terms.mean(axis=0)
     expected_share = 1 - float(means[1 : count + 1] @ means[count + 1 :])
-    interval = _take_interval(value, terms, clusters, kappa, (1 - float(means[0]), expected_share), level)
+    interval = _coefficient_interval(value, terms, clusters, kappa, (1 - float(means[0]), expected_share), level)
     return AgreementCoefficient(value, interval, len(a))
 
 
@@ -111,21 +109,18 @@ def _code_labels(call: str, a: Labels, b: Labels) -> tuple[NDArray[np.int64], ND
             f"{call}: got labels of shape {first.shape} and {second.shape}; pass one label an item from each annotator"
         )
     if (first.dtype.kind in "US") != (second.dtype.kind in "US") or "O" in first.dtype.char + second.dtype.char:
-        raise MetricError(
-            f"{call}: got labels of {first.dtype} and {second.dtype}; give both as strings or both as numbers"
-        )
+        raise MetricError(f"{call}: got labels of {first.dtype} and {second.dtype}; give all as strings or as numbers")
     labels, codes = np.unique(np.concatenate([first, second]), return_inverse=True)
     return codes[: first.size], codes[first.size :], len(labels)
 
 
 def _alpha_terms(labels: Sequence[Sequence[str | None]]) -> tuple[NDArray[np.float64], list[int]]:
-    """Return `(item, 1 + label)`: the item's disagreement, and how often it got each label; and the items' rows."""
+    """Return each item's disagreement, then its count of each label, `(item, 1 + label)`; and the items' rows."""
     by_item = [[label for label in row if label is not None] for row in labels]
     rows = [number for number, row in enumerate(by_item) if len(row) > 1]
     if not rows:
         raise MetricError(
-            f"alpha_with_interval: none of {len(labels)} items has labels of two annotators; let two label the same "
-            "items"
+            f"alpha_with_interval: none of {len(labels)} items has labels of two annotators; let two label some items"
         )
     categories = sorted({label for row in by_item for label in row})
     counts = np.array([[by_item[number].count(category) for category in categories] for number in rows], np.float64)
@@ -135,13 +130,13 @@ def _alpha_terms(labels: Sequence[Sequence[str | None]]) -> tuple[NDArray[np.flo
 
 
 def _correct_for_chance(observed: NDArray[np.float64], expected: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return 1 - observed / expected disagreement; 1 if none is expected."""
-    none = expected < 1e-12  # not `== 0`: an expected disagreement of 1 - 1 is rounded
-    coefficient: NDArray[np.float64] = 1 - np.where(none, 0.0, observed) / np.where(none, 1.0, expected)
+    """Return 1 - observed / expected disagreement; 1 if the expected one is 0."""
+    is_zero = expected < 1e-12  # not `== 0`: the shares that it is computed from are rounded
+    coefficient: NDArray[np.float64] = 1 - np.where(is_zero, 0.0, observed) / np.where(is_zero, 1.0, expected)
     return coefficient
 
 
-def _take_interval(
+def _coefficient_interval(
     value: float | None,
     terms: NDArray[np.float64],
     clusters: Clusters | None,

@@ -1,4 +1,4 @@
-"""Whether benchmarks agree: rank correlations over models, in clusters, and how many things they measure.
+"""Whether benchmarks agree: rank correlations over models, clusters, and how many dimensions they measure.
 
 Source: VLUE Figure 2 and EqBen Figure 1 ask it of two benchmarks; Horn, Psychometrika 30 (1965), of the dimensions.
 """
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tellapart.errors import MetricError
 
-#: Shuffled tables behind the number of dimensions.
+#: Shuffled tables that the number of dimensions is estimated from.
 _SHUFFLES = 200
 
 
@@ -25,7 +25,7 @@ class BenchmarkAgreement:
         spearman: rank correlation of each two benchmarks: float64 `(benchmark, benchmark)`.
         order: benchmarks in the order of a clustering (average linkage of 1 - correlation): neighbours are alike.
         shares: of the variance of ranks, by principal component, the greatest first: `(benchmark,)`.
-        dimensions: first components that hold more than in 95 of 100 tables whose columns were shuffled.
+        dimensions: how many of the first components explain more than in 95 of 100 tables with shuffled columns.
     """
 
     spearman: NDArray[np.float64]
@@ -47,8 +47,8 @@ class BenchmarkAgreement:
 def agree(values: ArrayLike, *, seed: int = 0) -> BenchmarkAgreement:
     """Correlate the ranks that benchmarks give the same models; `values` `(model, benchmark)`, higher is better.
 
-    >>> found = agree([[0.1, 0.2, 0.9], [0.2, 0.4, 0.5], [0.3, 0.5, 0.7], [0.4, 0.9, 0.1]])
-    >>> found.nearest(0), found.shares.round(2)
+    >>> agreement = agree([[0.1, 0.2, 0.9], [0.2, 0.4, 0.5], [0.3, 0.5, 0.7], [0.4, 0.9, 0.1]])
+    >>> agreement.nearest(0), agreement.shares.round(2)
     (1, array([0.91, 0.09, 0.  ]))
     """
     table = np.asarray(values, dtype=np.float64)
@@ -69,36 +69,32 @@ def agree(values: ArrayLike, *, seed: int = 0) -> BenchmarkAgreement:
 
 
 def items_to_tell_apart(values: ArrayLike, n: int, *, reliability: float = 0.9) -> float | None:
-    """Return how many of a benchmark's items would rank these models that reliably; few is good.
+    """Return how many of a benchmark's items would rank these models with a certain reliability; few is good.
 
-    The variance of models' shares is that between models and that of drawing `n` items; Spearman and Brown's rule turns
-    their ratio into the number of items at which the first is so great a part of both. Items count as independent.
+    The variance of models' shares is the sum of the variance between models and that of drawing `n` items. The
+    reliability is the first over the sum, for as many items as are returned (Spearman and Brown's rule). Items count as
+    independent. None if models differ no more than chance makes them.
 
     Args:
         values: share of right answers of each model: `(model,)`.
-        n: of items.
-        reliability: the part wanted.
-
-    Returns:
-        The number of items; None if models differ no more than chance makes them.
+        n: how many items the shares are over.
+        reliability: the wanted one, between 0 and 1.
     """
     shares = np.asarray(values, dtype=np.float64)
     if shares.ndim != 1 or len(shares) < 2 or not ((shares >= 0) & (shares <= 1)).all():
         raise MetricError(f"items_to_tell_apart needs the shares of two or more models, 0 to 1; got {shares}")
     if n < 1 or not 0 < reliability < 1:
-        raise MetricError(
-            f"items_to_tell_apart: {n} items, reliability {reliability}; give one item or more, and 0 to 1"
-        )
+        raise MetricError(f"items_to_tell_apart: {n} items, reliability {reliability}; give one or more, and 0 to 1")
     noise = float((shares * (1 - shares)).mean())
     between = float(shares.var(ddof=1)) - noise / n
     return None if between <= 0 else noise / between * reliability / (1 - reliability)
 
 
 def mean_ranks(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Return ranks from 1, the lowest value first; equal values share the mean of theirs."""
-    # As scipy.stats.rankdata, which takes a second or more to import: the board's first reader would wait for it.
-    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(count) - (count - 1) / 2)[place])
+    """Return ranks from 1, the lowest value first; equal values share the mean of their ranks."""
+    # The same as scipy.stats.rankdata, which takes a second or more to import: the board's first reader would wait.
+    _, index, count = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(count) - (count - 1) / 2)[index])
 
 
 def _order_leaves(spearman: NDArray[np.float64]) -> tuple[int, ...]:

@@ -19,13 +19,12 @@ RESAMPLES = 10_000
 
 # Draws held at once: 8 bytes each, in at most four arrays, is 32 MB.
 _CHUNK = 1 << 20
-# Resamples at once, however large: the product of a single one with the table takes three times as long.
-_FEWEST = 4
+# The fewest resamples in a chunk, for any number of clusters: multiplied one by one they take three times as long.
+_FEWEST_RESAMPLES = 4
 # From so many clusters on it is faster to count the draws of one resample after the other than of many at once.
 _MANY_CLUSTERS = 500
-# Numbers of clusters, and for how many such numbers the draws are kept: 10 kB a cluster.
-_SMALL, _SMALL_KEPT = 512, 32
-_LARGE, _LARGE_KEPT = 4096, 4
+# Draws of at most so many clusters stay in memory for the next call: of 32 small numbers of clusters, of 4 larger ones.
+_MOST_SMALL, _MOST_CACHED = 512, 4096
 
 
 def cluster_bootstrap(
@@ -65,7 +64,7 @@ def cluster_bootstrap(
     totals = ClusterTotals.of(call, array, clusters)
     if len(totals) < 2:
         raise MetricError(f"{call}: got 1 cluster; resampling needs 2 or more, and means little below 20")
-    means = next(bootstrap_means([totals], resamples, seed))
+    means = next(bootstrap_means([totals], seed, resamples))
     return interval_of_draws(reduce_means(means, reduce), totals, level)
 
 
@@ -79,12 +78,12 @@ def interval_of_draws(statistic: NDArray[np.float64], totals: ClusterTotals, lev
 def expanded_percentiles(
     statistic: NDArray[np.float64], clusters: int, level: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return both ends of a bootstrap distribution, `(resample, ...)`, each `(...)`."""
+    """Return the low and the high end `(...)` of the interval, from bootstrap statistics `(resample, ...)`."""
     from scipy.special import ndtr, stdtrit
 
-    # Hesterberg (2015): the percentile interval is short by sqrt((C - 1) / C) and by z for t.
-    wide = np.sqrt(clusters / (clusters - 1)) * stdtrit(clusters - 1, (1 + level) / 2)
-    tail = float(ndtr(-wide))
+    # Hesterberg (2015): the percentile interval is too short by sqrt((C - 1) / C), and by z / t, of C clusters.
+    quantile = np.sqrt(clusters / (clusters - 1)) * stdtrit(clusters - 1, (1 + level) / 2)
+    tail = float(ndtr(-quantile))
     low, high = np.quantile(statistic, [tail, 1 - tail], axis=0)
     return low, high
 
@@ -102,7 +101,9 @@ def reduce_means(means: NDArray[np.float64], reduce: Reduce | None) -> NDArray[n
     return statistic
 
 
-def bootstrap_means(totals: Sequence[ClusterTotals], resamples: int, seed: int) -> Iterator[NDArray[np.float64]]:
+def bootstrap_means(
+    totals: Sequence[ClusterTotals], seed: int, resamples: int = RESAMPLES
+) -> Iterator[NDArray[np.float64]]:
     """Yield, for each metric, its means `(resample, component)`; the draws are made once, for all of them.
 
     The totals are of the same clusters. Sums are exact (see `ClusterTotals`), so neither the number of metrics,
@@ -114,66 +115,62 @@ def bootstrap_means(totals: Sequence[ClusterTotals], resamples: int, seed: int) 
         return
     # (cluster, component of any metric, then each metric's counts): one product gives sums and counts at once.
     table = np.concatenate([np.column_stack([total.sums, total.counts]) for total in totals], axis=1)
-    sums, at = np.empty((resamples, table.shape[1])), 0
-    for times in yield_times(len(table), resamples, seed):
-        sums[at : at + len(times)] = times @ table
-        at += len(times)
-    at = 0
+    sums = np.concatenate([times @ table for times in yield_times(len(table), resamples, seed)])
+    first = 0
     for total in totals:
-        components = total.sums.shape[1]
-        block = sums[:, at : at + components + 1]
-        yield total.means(block[:, :-1], block[:, -1:])
-        at += components + 1
+        last = first + total.sums.shape[1]  # the column of the counts
+        yield total.means(sums[:, first:last], sums[:, last : last + 1])
+        first = last + 1
 
 
 def yield_times(clusters: int, resamples: int, seed: int) -> Iterator[NDArray[np.float64]]:
     """Yield how often each resample drew each cluster, in chunks of float64 `(resample, cluster)`.
 
-    A run measures its models and tags on few numbers of clusters, and a comparison its pairs: draws are kept.
+    A run measures its models and tags on a few numbers of clusters, and a comparison its pairs: draws are cached.
     """
-    if clusters > _LARGE:
+    if clusters > _MOST_CACHED:
         chunks = _draw(clusters, resamples, seed)
     else:
-        keep = _kept_small if clusters <= _SMALL else _kept_large
-        draws, step = keep(clusters, resamples, seed), _CHUNK // clusters
+        cached = _small_draws if clusters <= _MOST_SMALL else _large_draws
+        draws, step = cached(clusters, resamples, seed), _CHUNK // clusters
         chunks = (draws[start : start + step] for start in range(0, resamples, step))
     return (chunk.astype(np.float64) for chunk in chunks)
 
 
 def _draw_all(clusters: int, resamples: int, seed: int) -> NDArray[Any]:
-    """Return all chunks of `_draw` at once: of 10,000 resamples 10 kB a cluster, for a count seldom exceeds 255."""
+    """Return all chunks of `_draw`, `(resample, cluster)`: 10 kB a cluster if every count fits a byte."""
     drawn = np.concatenate(list(_draw(clusters, resamples, seed)))
     return drawn.astype(np.min_scalar_type(drawn.max()))
 
 
-_kept_small, _kept_large = lru_cache(_SMALL_KEPT)(_draw_all), lru_cache(_LARGE_KEPT)(_draw_all)
+_small_draws, _large_draws = lru_cache(32)(_draw_all), lru_cache(4)(_draw_all)
 
 
 def _draw(clusters: int, resamples: int, seed: int) -> Iterator[NDArray[Any]]:
-    """Draw as many clusters as there are, again and again; yield how often each was drawn, in chunks of resamples."""
+    """Yield how often each resample drew each cluster, in chunks `(resample, cluster)` of integers."""
     rng = np.random.default_rng(seed)
-    step = max(_FEWEST, _CHUNK // clusters)
+    step = max(_FEWEST_RESAMPLES, _CHUNK // clusters)
     for start in range(0, resamples, step):
         rows = min(step, resamples - start)
         picks = rng.integers(0, clusters, size=(rows, clusters), dtype=np.uint32)
         if clusters >= _MANY_CLUSTERS:
             yield np.stack([_count_picks(row, clusters) for row in picks])
         else:
-            numbered = picks + np.arange(rows)[:, None] * clusters
+            numbered = picks + np.arange(rows)[:, None] * clusters  # another number for every cell of the chunk
             yield np.bincount(numbered.ravel(), minlength=rows * clusters).reshape(rows, clusters)
 
 
 def _count_picks(picks: NDArray[np.uint32], clusters: int) -> NDArray[Any]:
-    """Count each cluster's picks in bytes, which a processor's cache holds: none is likely to exceed 255."""
+    """Count each cluster's picks in bytes, which fit a processor's cache; if one overflows, count again."""
     times = np.zeros(clusters, np.uint8)
     np.add.at(times, picks, np.uint8(1))
     return times if times.sum(dtype=np.int64) == len(picks) else np.bincount(picks, minlength=clusters)
 
 
 def jackknife(reduce: Reduce, totals: ClusterTotals) -> Moments:
-    """Return the moments of a statistic of means by leaving out one cluster after the other.
+    """Return the moments of a statistic of means, from its values without each of the clusters in turn.
 
-    The variance is infinite where the statistic is not defined without some cluster.
+    The variance is infinite if the statistic is not defined without one of the clusters.
 
     Source: Efron and Stein (1981), Ann. Stat. 9, 586-596.
     """
@@ -182,13 +179,13 @@ def jackknife(reduce: Reduce, totals: ClusterTotals) -> Moments:
     with np.errstate(divide="ignore", invalid="ignore"):
         point = reduce_means(totals.means(total, totals.items), reduce)[0]
         without = reduce_means(totals.means(total - totals.sums, (totals.items - totals.counts)[:, None]), reduce)
-    nothing = np.zeros(())
+    zero = np.zeros(())
     if not np.isfinite(without).all():
-        return replace(sizes, estimate=np.asarray(point), variance=np.asarray(np.inf), skew=nothing, differing=nothing)
+        return replace(sizes, estimate=np.asarray(point), variance=np.asarray(np.inf), skew=zero, differing=zero)
     influence = without.mean() - without
-    # What rounding leaves of equal statistics is no difference.
+    # Statistics that differ by rounding alone are equal.
     if np.abs(influence).max() <= 1e-12 * max(1.0, abs(float(point))):
-        return replace(sizes, estimate=np.asarray(point), variance=nothing, skew=nothing, differing=nothing)
+        return replace(sizes, estimate=np.asarray(point), variance=zero, skew=zero, differing=zero)
     return replace(
         sizes,
         estimate=np.asarray(point),
@@ -198,16 +195,16 @@ def jackknife(reduce: Reduce, totals: ClusterTotals) -> Moments:
     )
 
 
-# The bootstrap is trusted with clusters of which so many differ from the rest.
+# The bootstrap holds if at least so many clusters differ from the most frequent one.
 _FEW_DISSENTERS = 10
 # So many clusters for each squared skewness, beyond the first 20: twice as many as Cochran asks for a normal mean.
 _OF_SKEW = 50.0
-# Of measured values sizes are to be more even: the draws know nothing of the variance's few degrees of freedom.
+# `EVEN` for measured values: draws do not show that uneven sizes leave the variance few degrees of freedom.
 _EVEN_FOR_MEASURED = 0.5
 
 
 def bootstrap_holds(moments: Moments) -> NDArray[np.bool_]:
-    """Return where the bootstrap holds: many clusters, many that differ from the rest, none far above the others."""
+    """Return where the bootstrap holds: many clusters, many that differ from the most frequent one, of even sizes."""
     many = (moments.clusters >= FEW_CLUSTERS) & (moments.differing >= _FEW_DISSENTERS) & (moments.variance > 0)
     return np.asarray(many & even_sizes(moments))
 
@@ -217,7 +214,7 @@ def even_sizes(moments: Moments) -> NDArray[np.bool_]:
     return np.asarray(moments.freedom >= EVEN * (moments.clusters - 1))
 
 
-def draws_hold(moments: Moments) -> NDArray[np.bool_]:
+def holds_for_measured(moments: Moments) -> NDArray[np.bool_]:
     """Return where the bootstrap holds for measured values: evener sizes, and not too skewed for their number.
 
     Source: Cochran (1977), Sampling Techniques, 3rd ed., section 2.15 (25 for each squared skewness; 50 here).
@@ -227,7 +224,7 @@ def draws_hold(moments: Moments) -> NDArray[np.bool_]:
 
 
 def bootstrap_holds_for_groups(sums: NDArray[np.float64], counts: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return where the bootstrap holds for a mean of groups `(..., cluster, group)`: large, none twice another."""
+    """Return where the bootstrap holds for a mean of groups `(..., cluster, group)`: large ones, of similar sizes."""
     size = counts.sum(axis=-2)
     clusters = (counts > 0).sum(axis=-2)
     even = (clusters.min(axis=-1) >= FEW_CLUSTERS) & (size.max(axis=-1) <= 2 * size.min(axis=-1))

@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 
-#: Clusters are of even sizes where they give this part of the degrees of freedom that equal ones would.
+#: Clusters are of even sizes if they give at least this share of the degrees of freedom that equal ones would.
 EVEN = 0.3
-#: Of so few independent items the exact interval is taken.
+#: Up to so many independent items the exact interval is taken.
 FEW_ITEMS = 40
-# With so few successes (or failures) Wilson's bound on their side is too far in.
+# Up to so many successes (or failures) Wilson's bound near 0 (near 1) excludes the truth too often.
 _RARE = 3
 #: Of fewer clusters that are all alike Wilson's interval covers 79 to 93 %.
 FEW_ALIKE = 5
@@ -27,17 +27,16 @@ FEW_ALIKE = 5
 class Moments:
     """A statistic of clusters with the moments of its error; each array has the data sets' axes.
 
-    `freedom` is of the variance, by Satterthwaite's rule, `skew` of the clusters' influence; `clusters` have an item,
-    and `differing` ones another influence than the most frequent.
+    The influence of a cluster is the part that it adds to the error of the estimate.
     """
 
     estimate: Floats
     variance: Floats
-    freedom: Floats
-    skew: Floats
-    clusters: Floats
+    freedom: Floats  # degrees of freedom of the variance, by Satterthwaite's rule
+    skew: Floats  # skewness of the influences
+    clusters: Floats  # number of clusters with an item
     items: Floats
-    differing: Floats
+    differing: Floats  # number of clusters with another influence than the most frequent
 
 
 def wilson_bounds(share: ArrayLike, n: ArrayLike, quantile: ArrayLike) -> tuple[Floats, Floats]:
@@ -45,13 +44,13 @@ def wilson_bounds(share: ArrayLike, n: ArrayLike, quantile: ArrayLike) -> tuple[
 
     Source: Wilson (1927), J. Am. Stat. Assoc. 22, 209-212.
     """
-    seen, quantiles = np.asarray(share, np.float64), np.asarray(quantile, np.float64)
+    shares, quantiles = np.asarray(share, np.float64), np.asarray(quantile, np.float64)
     square = quantiles * quantiles / np.asarray(n, np.float64)
-    centre = (seen + square / 2) / (1 + square)
-    half = np.sqrt(square * (seen * (1 - seen) + square / 4)) / (1 + square)
-    # At 0 and 1 the bound is exact; rounding must not leave 1e-17 there.
-    low = np.where(seen == 0, 0.0, np.maximum(0.0, centre - half))
-    high = np.where(seen == 1, 1.0, np.minimum(1.0, centre + half))
+    centre = (shares + square / 2) / (1 + square)
+    reach = np.sqrt(square * (shares * (1 - shares) + square / 4)) / (1 + square)
+    # The low bound of 0 is 0 and the high one of 1 is 1; rounding must not leave 1e-17 there.
+    low = np.where(shares == 0, 0.0, np.maximum(0.0, centre - reach))
+    high = np.where(shares == 1, 1.0, np.minimum(1.0, centre + reach))
     return low, high
 
 
@@ -62,10 +61,10 @@ def exact_bounds(share: ArrayLike, n: ArrayLike, level: float) -> tuple[Floats, 
     """
     from scipy.special import betaincinv
 
-    seen, trials = np.asarray(share, np.float64), np.asarray(n, np.float64)
-    hits, misses, tail = seen * trials, (1 - seen) * trials, (1 - level) / 2
-    low = np.where(seen == 0, 0.0, betaincinv(np.maximum(hits, 1e-12), misses + 1, tail))
-    high = np.where(seen == 1, 1.0, betaincinv(hits + 1, np.maximum(misses, 1e-12), 1 - tail))
+    shares, trials = np.asarray(share, np.float64), np.asarray(n, np.float64)
+    hits, misses, tail = shares * trials, (1 - shares) * trials, (1 - level) / 2
+    low = np.where(shares == 0, 0.0, betaincinv(np.maximum(hits, 1e-12), misses + 1, tail))
+    high = np.where(shares == 1, 1.0, betaincinv(hits + 1, np.maximum(misses, 1e-12), 1 - tail))
     return low, high
 
 
@@ -86,10 +85,14 @@ def independent_bounds(successes: ArrayLike, n: ArrayLike, level: float) -> tupl
     hits, trials = np.asarray(successes, np.float64), np.asarray(n, np.float64)
     low, high = wilson_bounds(hits / trials, trials, ndtri((1 + level) / 2))
     misses = trials - hits
-    # Of Poisson the least mean of which so many are not too many, one-sided at the level.
-    fewest, most = (np.where((count > 0) & (count <= _RARE), chdtri(2 * np.maximum(count, 1), level) / 2, np.inf)
-                    for count in (hits, misses))  # fmt: skip
-    low, high = np.minimum(low, fewest / trials), np.maximum(high, 1 - most / trials)
+
+    def poisson_mean(count: Floats) -> Floats:
+        """Return the mean of a Poisson variable that reaches a rare count with probability 1 - level; else infinity."""
+        rare = (count > 0) & (count <= _RARE)
+        return np.where(rare, chdtri(2 * np.maximum(count, 1), level) / 2, np.inf)
+
+    low = np.minimum(low, poisson_mean(hits) / trials)
+    high = np.maximum(high, 1 - poisson_mean(misses) / trials)
     few = trials <= FEW_ITEMS
     if not few.any():
         return low, high
@@ -104,8 +107,9 @@ def moments_of_mean(sums: Floats, counts: Floats, *, outcomes: bool = False) -> 
     more; its degrees of freedom are those for clusters of which all items are alike, the fewest that there can be. With
     clusters of one size these are the textbook's: C - 1 degrees, and C / (C - 1) in the variance.
 
-    `sums`: of each cluster's values `(..., cluster)`; `outcomes`: values are 0 or 1: `differing` then counts the
-    clusters with a right, or a wrong, item, whichever are fewer, and `skew` is 0, as no bound asks for it.
+    `sums`: sums of each cluster's values `(..., cluster)`; `counts`: its items. With `outcomes` the values are 0 or 1:
+    `differing` is then the number of clusters with a right item, or of those with a wrong one if that is smaller, and
+    `skew` is 0, since no bound of shares uses it.
 
     Source: Bell and McCaffrey (2002), Survey Methodology 28, 169-181; Imbens and Kolesar (2016), Rev. Econ. Stat. 98,
     701-712.
@@ -114,8 +118,8 @@ def moments_of_mean(sums: Floats, counts: Floats, *, outcomes: bool = False) -> 
     weight = counts / items
     mean = sums.sum(axis=-1, keepdims=True) / items
     error = (sums - mean * counts) / items
-    rest = np.where(weight < 1, 1 - weight, 1.0)
-    variance = (error**2 / rest).sum(axis=-1)
+    others = np.where(weight < 1, 1 - weight, 1.0)  # weight of the other clusters
+    variance = (error**2 / others).sum(axis=-1)
     present = counts > 0
     clusters = present.sum(axis=-1).astype(np.float64)
     if outcomes:
@@ -130,7 +134,9 @@ def moments_of_mean(sums: Floats, counts: Floats, *, outcomes: bool = False) -> 
 def degrees_of_freedom(weight: Floats) -> Floats:
     """Return Satterthwaite's degrees of freedom of a mean's variance, by weights `(..., cluster)` that add to 1."""
     present = weight > 0
-    # With u = (I - 1 w') p and s = w^2 / (1 - w): the variance is the sum of s u^2; these are its first two moments.
+    # The variance is the sum of s u^2 with s = w^2 / (1 - w), where u = (I - 1 w') p are deviations of the clusters'
+    # means p from their weighted mean. The covariance of u_i and u_j is |w|^2 - w_i - w_j, and 1 more if i = j. `trace`
+    # is the expected sum, and `square` half the variance of the sum.
     scale = np.where(weight < 1, weight**2 / np.where(weight < 1, 1 - weight, 1.0), 0.0)
     size = (weight**2).sum(axis=-1, keepdims=True)
     off = size - 2 * weight
@@ -153,24 +159,24 @@ def skewness(influence: Floats, present: NDArray[np.bool_]) -> Floats:
 
 
 def differing_from_mode(influence: Floats) -> Floats:
-    """Count the clusters whose influence is another than the most frequent one; NaN is no cluster."""
+    """Count the clusters whose influence differs from the most frequent one; NaN is no cluster."""
     scale = np.nanmax(np.abs(influence), axis=-1, keepdims=True, initial=0.0)
     rounded = np.sort(np.rint(influence / np.where(scale > 0, scale, 1.0) * 1e9), axis=-1)  # NaN come last
-    place = np.arange(rounded.shape[-1])
-    starts = np.ones(rounded.shape, bool)
+    index = np.arange(rounded.shape[-1])
+    starts = np.ones(rounded.shape, bool)  # whether a run of equal values starts here
     starts[..., 1:] = rounded[..., 1:] != rounded[..., :-1]
-    run = place - np.maximum.accumulate(np.where(starts, place, 0), axis=-1) + 1
+    run_length = index - np.maximum.accumulate(np.where(starts, index, 0), axis=-1) + 1  # up to here
     measured = ~np.isnan(rounded)
-    return np.asarray((measured.sum(axis=-1) - np.where(measured, run, 0).max(axis=-1)).astype(np.float64))
+    return np.asarray((measured.sum(axis=-1) - np.where(measured, run_length, 0).max(axis=-1)).astype(np.float64))
 
 
 def share_bounds(moments: Moments, level: float) -> tuple[Floats, Floats]:
-    """Return bounds of a share of items in clusters: the exact ones of as many independent items as are as precise.
+    """Return bounds of a share of items in clusters: the exact ones of a smaller number of independent items.
 
-    The number is `p (1 - p) / variance`, at most that of the items, and is cut further for the degrees of freedom, of
-    which k clusters with a right (or a wrong) item, the fewer of both, give 2 k at most.
-    Where all clusters are alike, each is one trial of Wilson's interval, and of the exact one if they are fewer than
-    five. Of values from 0 to 1 the bounds are wider than need be, and hold.
+    That number is `p (1 - p) / variance`, at most that of the items. It is reduced by the square of the ratio of the
+    normal quantile to Student's. The degrees of freedom are at most `2 * differing`. If all clusters are alike, each is
+    one trial of Wilson's interval, and of the exact one if they are fewer than five. The bounds hold for values from 0
+    to 1, too, and are then wider than necessary.
 
     Source: Korn and Graubard (1998), Survey Methodology 24, 193-201.
     """
@@ -183,12 +189,13 @@ def share_bounds(moments: Moments, level: float) -> tuple[Floats, Floats]:
     effective = np.minimum(moments.items, share * (1 - share) / spread)
     freedom = np.minimum(moments.freedom, np.maximum(2.0 * moments.differing, 1.0))
     student = stdtrit(np.where(alike, 1.0, np.maximum(freedom, 0.5)), upper)
-    exact = exact_bounds(share, np.where(alike, 1.0, np.maximum(effective, 1e-6)) * (normal / student) ** 2, level)
-    few = exact_bounds(share, moments.clusters, level)
-    lone = wilson_bounds(share, moments.clusters, normal)
+    trials = np.where(alike, 1.0, np.maximum(effective, 1e-6)) * (normal / student) ** 2
+    of_items = exact_bounds(share, trials, level)
+    of_few = exact_bounds(share, moments.clusters, level)
+    of_many = wilson_bounds(share, moments.clusters, normal)
     low, high = (
-        np.where(alike, np.where(moments.clusters < FEW_ALIKE, fewest, single), other)
-        for fewest, single, other in zip(few, lone, exact, strict=True)
+        np.where(alike, np.where(moments.clusters < FEW_ALIKE, few, many), different)
+        for few, many, different in zip(of_few, of_many, of_items, strict=True)
     )
     return low, high
 
@@ -203,16 +210,17 @@ def hall_bounds(moments: Moments, level: float) -> tuple[Floats, Floats]:
     """
     from scipy.special import stdtrit
 
-    drawn = np.maximum(moments.freedom, 0.5) + 1
-    quantile = stdtrit(drawn - 1, (1 + level) / 2) * np.sqrt(drawn / (drawn - 1))
-    error, slope = np.sqrt(moments.variance), moments.skew / 3 / np.sqrt(drawn)
-    flat = np.abs(slope) < 1e-9
-    tilt = np.where(flat, 1.0, slope)
-    bounds = []
-    for sign in (1, -1):
-        moved = (np.cbrt(1 + 3 * tilt * (sign * quantile - slope / 2)) - 1) / tilt
-        bounds.append(moments.estimate - error * np.where(flat, sign * quantile, moved))
-    return bounds[0], bounds[1]
+    clusters = np.maximum(moments.freedom, 0.5) + 1  # as many of one size as give these degrees of freedom
+    quantile = stdtrit(clusters - 1, (1 + level) / 2) * np.sqrt(clusters / (clusters - 1))
+    error, slope = np.sqrt(moments.variance), moments.skew / 3 / np.sqrt(clusters)
+    symmetric = np.abs(slope) < 1e-9
+    divisor = np.where(symmetric, 1.0, slope)
+
+    def bound(student: Floats) -> Floats:
+        moved = (np.cbrt(1 + 3 * divisor * (student - slope / 2)) - 1) / divisor
+        return np.asarray(moments.estimate - error * np.where(symmetric, student, moved))
+
+    return bound(quantile), bound(-quantile)
 
 
 def unbounded_bounds(moments: Moments, level: float) -> tuple[Floats, Floats]:
@@ -220,5 +228,6 @@ def unbounded_bounds(moments: Moments, level: float) -> tuple[Floats, Floats]:
 
     The skewness of such a sample is an accident, and moves both of Hall's bounds to one side.
     """
-    bounds = [hall_bounds(replace(moments, skew=skew), level) for skew in (moments.skew, np.zeros(()))]
-    return np.minimum(bounds[0][0], bounds[1][0]), np.maximum(bounds[0][1], bounds[1][1])
+    low, high = hall_bounds(moments, level)
+    low_without, high_without = hall_bounds(replace(moments, skew=np.zeros(())), level)
+    return np.minimum(low, low_without), np.maximum(high, high_without)

@@ -53,7 +53,7 @@ def is_binary(values: NDArray[np.float64]) -> bool:
 
 
 def number_clusters(call: str, clusters: Clusters | None, items: int) -> NDArray[np.int64]:
-    """Number the items' clusters from 0: int64 `(item,)`; without clusters each item is one."""
+    """Number the items' clusters from 0: int64 `(item,)`; without clusters each item is its own."""
     if clusters is None:
         return np.arange(items)
     names = np.asarray(clusters)
@@ -69,7 +69,7 @@ def number_clusters(call: str, clusters: Clusters | None, items: int) -> NDArray
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClusterTotals:
-    """Sums `(cluster, component)` and counts `(cluster,)`, sorted by themselves.
+    """The sum of each cluster's values `(cluster, component)` and its number of items `(cluster,)`, sorted by these.
 
     Clusters with equal totals are interchangeable, so sorting by totals makes every seeded result independent of
     the items' order and of the clusters' names. Sums are integers: values times `2**shift`, a grid that is the same for
@@ -88,10 +88,10 @@ class ClusterTotals:
 
     @classmethod
     def of_numbered(cls, values: NDArray[np.float64], codes: NDArray[np.int64]) -> ClusterTotals:
-        """Sum checked `values` by the numbers of their clusters, of which none is left out."""
+        """Sum checked `values` by their clusters' numbers `(item,)`, from 0 and without a gap."""
         rows = values.reshape(len(values), -1)
         counts = np.bincount(codes).astype(np.float64)
-        # Drawing the largest cluster every time is the largest sum there can be; it must stay below 2**53.
+        # The largest sum of a resample is of the largest cluster, drawn every time; float64 is exact below 2**53.
         bits = 52 - int(np.ceil(np.log2(len(counts) * counts.max())))
         shift = bits - int(np.frexp(np.abs(rows).max())[1])
         grid = np.rint(np.ldexp(rows, shift))

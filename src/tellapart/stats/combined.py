@@ -25,21 +25,21 @@ from tellapart.stats.interval import Reduce
 
 Floats = NDArray[np.float64]
 
-#: Fewer clusters, or fewer that differ from the others, give no interval of a mean whose bounds are not known.
+#: With fewer (differing) clusters a mean of values without known bounds has no interval.
 FEWEST = 10
 # Below so many degrees of freedom a few clusters hold most items.
 _LEAST_FREEDOM = 6.0
-# Fewer items of the groups that weigh most do not tell a common variance.
+# With fewer items in the groups that weigh most, a common variance of the groups cannot be estimated.
 _FEWEST_POOLED = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class RatioOfCounts:
-    """Counts of the first column as a share of another column's, or of the mean of several; 0 where there is none.
+    """The count of the first column over that of another column, or over the mean count of several; 0 for 0 / 0.
 
-    An item of the first column is in all the others (a right yes is an answered yes and a true one), so the ratio is a
-    share among the items of any of them: precision among the answered, recall among the true; F1 is `2 J / (1 + J)` of
-    the share J among items that are either.
+    Every item that counts in the first column counts in the others: a right yes is an answered yes and a true one. So
+    the ratio follows from a share J among the items that count in any other column. Precision is J among the answered,
+    recall is J among the true, and F1 is `2 J / (1 + J)` among the items that are either.
     """
 
     columns: tuple[int, ...]
@@ -49,15 +49,15 @@ class RatioOfCounts:
 
     def __call__(self, means: Floats) -> Floats:
         """Return the ratio of means `(..., column)`."""
-        of = means[..., self.columns].mean(axis=-1)
-        return np.asarray(np.divide(means[..., 0], of, out=np.zeros_like(of), where=of > 0))
+        whole = means[..., self.columns].mean(axis=-1)
+        return np.asarray(np.divide(means[..., 0], whole, out=np.zeros_like(whole), where=whole > 0))
 
     def among(self, values: Floats) -> NDArray[np.bool_]:
-        """Return the items, of values `(item, column)`, of which the ratio is a share."""
+        """Return which items, of values `(item, column)`, count in a column of the denominator: bool `(item,)`."""
         return np.asarray((values[:, self.columns] > 0).any(axis=1))
 
     def of_share(self, share: float) -> float:
-        """Return the ratio at a share among those items."""
+        """Return the ratio that follows from a share among those items."""
         return share if len(self.columns) == 1 else 2 * share / (1 + share)
 
 
@@ -72,10 +72,11 @@ class SmallestMean:
 
 @dataclass(frozen=True, slots=True)
 class MeanOfGroups:
-    """The unweighted mean of groups' means; a group of which a resample drew no item has no part in it.
+    """The unweighted mean of groups' means; a group without an item in a resample is left out of its mean.
 
-    Columns are the values of each group (0 elsewhere), group after group, then each group's membership. `inner` takes a
-    group's component means to its statistic; it is None where a group has one column. Names are for messages.
+    Columns are first the values of each group, group after group, which are 0 for items of other groups. Then follows a
+    column for each group, 1 for its items. `inner` takes a group's component means to its statistic; it is None if a
+    group has one column. `names` are the groups' names, for messages.
     """
 
     groups: int
@@ -87,11 +88,15 @@ class MeanOfGroups:
         rows = means.reshape(-1, means.shape[-1])
         sums, shares = rows[:, : -self.groups].reshape(len(rows), self.groups, -1), rows[:, -self.groups :, None]
         per_group = np.divide(sums, shares, out=np.full_like(sums, np.nan), where=shares > 0)
-        folded = per_group[:, :, 0] if self.inner is None else self.inner(per_group)
-        return np.asarray(np.nanmean(folded, axis=1)).reshape(means.shape[:-1])
+        statistics = per_group[:, :, 0] if self.inner is None else self.inner(per_group)
+        return np.asarray(np.nanmean(statistics, axis=1)).reshape(means.shape[:-1])
+
+    def name(self, group: int) -> str:
+        """Return a group's name for a message."""
+        return f"the group {self.names[group]!r}" if self.names else "a group"
 
     def of_group(self, values: Floats, group: int) -> tuple[NDArray[np.bool_], Floats]:
-        """Return the items of a group, and their values `(item,)` or `(item, component)`."""
+        """Return which items are in a group, and their values `(item,)` or `(item, component)`."""
         member = values[:, group - self.groups] > 0
         width = (values.shape[1] - self.groups) // self.groups
         group_values = values[member, group * width : (group + 1) * width]
@@ -105,9 +110,9 @@ def needs_more(moments: Moments) -> NDArray[np.bool_]:
 
 
 def graded_bounds(moments: Moments, level: float, bounds: tuple[float, float] | None) -> tuple[Floats, Floats]:
-    """Return Hall's bounds of a mean, widened to those of a share, or to Student's if the values have no known bounds.
+    """Return Hall's bounds of a mean, widened to those of a share, or to Student's if the values' `bounds` are None.
 
-    Where Hall's would not hold they are those of a share alone, or NaN if no bounds are known.
+    If Hall's would not hold, they are those of a share alone, or NaN if `bounds` is None.
     """
     few = needs_more(moments)
     if bounds is None:
@@ -115,7 +120,7 @@ def graded_bounds(moments: Moments, level: float, bounds: tuple[float, float] | 
         return np.where(few, np.nan, low), np.where(few, np.nan, high)
     low, high = hall_bounds(moments, level)
     wide = [bounds[0] + (bounds[1] - bounds[0]) * end for end in share_bounds(_within_one(moments, bounds), level)]
-    # Rare values make both too short now and then, on different data: the wider of the two holds.
+    # With rare values either of the two is too short now and then, on different data: the wider one holds.
     low = np.where(few, wide[0], np.clip(np.minimum(low, wide[0]), *bounds))
     high = np.where(few, wide[1], np.clip(np.maximum(high, wide[1]), *bounds))
     return low, high
@@ -132,11 +137,9 @@ def macro_bounds(
 ) -> tuple[Floats, Floats]:
     """Return bounds of the unweighted mean of groups' means.
 
-    Groups' intervals are combined by MOVER: the squares of their reaches add up. Groups of one or two items reach
-    nowhere beyond 0 and 1, so that many such would come out too short; there the bounds are at least the exact ones of
-    a share with the variance that all groups would have at the mean which weighs them by it (never less than theirs
-    together, as `p (1 - p)` is concave). A few such that are all right, or all wrong, reach together. Clusters that lie
-    in several groups widen both.
+    Groups' intervals are combined by MOVER: the squares of their reaches (from the estimate to the bound) add up. A
+    group of one or two items cannot reach beyond 0 and 1, so the sum is too short for many such groups. The bounds are
+    therefore at least those of `_pooled_bounds`. Clusters that lie in several groups widen the result.
 
     `sums`: of values, `(..., cluster, group)`; `binary`: values are 0 or 1.
 
@@ -146,9 +149,9 @@ def macro_bounds(
     moments = moments_of_mean(totals, size, outcomes=binary)
     if binary:
         alone = (size <= 1).all(axis=-1)
-        lone = independent_bounds(np.rint(totals.sum(axis=-1)), np.maximum(moments.items, 1), level)
-        tied = share_bounds(moments, level)
-        low, high = (np.where(alone, single, other) for single, other in zip(lone, tied, strict=True))
+        of_items = independent_bounds(np.rint(totals.sum(axis=-1)), np.maximum(moments.items, 1), level)
+        of_clusters = share_bounds(moments, level)
+        low, high = (np.where(alone, *bound) for bound in zip(of_items, of_clusters, strict=True))
     else:
         low, high = graded_bounds(moments, level, bounds)
     downwards, upwards = combine_reaches(moments.estimate, low, high, moments.clusters, bounds, level)
@@ -159,8 +162,8 @@ def macro_bounds(
         pooled = _pooled_bounds(scaled, centre, level)
         downwards = np.maximum(downwards, width * (centre - pooled[0]))
         upwards = np.maximum(upwards, width * (pooled[1] - centre))
-    wider = _shared_clusters(totals, size, moments, level)
-    low, high = mean - wider * downwards, mean + wider * upwards
+    growth = _error_growth(totals, size, moments, level)
+    low, high = mean - growth * downwards, mean + growth * upwards
     if bounds is None:
         return low, high
     return np.maximum(low, bounds[0]), np.minimum(high, bounds[1])
@@ -169,19 +172,20 @@ def macro_bounds(
 def combine_reaches(
     estimates: Floats, low: Floats, high: Floats, trials: Floats, bounds: tuple[float, float] | None, level: float
 ) -> tuple[Floats, Floats]:
-    """Return how far the mean of independent estimates `(..., group)` reaches down and up.
+    """Return how far the interval of a mean of independent estimates `(..., group)` reaches down and up.
 
-    Squares add up, save for a few groups at a bound: together they reach at least as far as the smallest of them would
-    with one share, the greatest of which no success (or failure) in so many trials is not too rare.
+    The squares of the groups' reaches add up. For the k smallest groups at a bound (all right, or all wrong) the sum is
+    too short: they reach k times s at least, where s is the greatest share of failures (or successes) with which
+    `trials` of k groups together may have none.
     """
     groups = estimates.shape[-1]
 
-    def reach(apart: Floats, bound: float | None) -> Floats:
-        squares = apart**2
+    def reach(distances: Floats, bound: float | None) -> Floats:
+        squares = distances**2
         if bounds is None:
             return np.asarray(np.sqrt(squares.sum(axis=-1)) / groups)
         extreme = estimates == bound
-        smallest = np.sort(np.where(extreme, trials, np.inf), axis=-1).cumsum(axis=-1)
+        smallest = np.sort(np.where(extreme, trials, np.inf), axis=-1).cumsum(axis=-1)  # trials of k groups
         shares = (bounds[1] - bounds[0]) * (1 - ((1 - level) / 2) ** (1 / smallest))
         together = (np.arange(1, groups + 1) * shares).max(axis=-1) ** 2
         together = np.maximum(together, np.where(extreme, squares, 0.0).sum(axis=-1))
@@ -192,13 +196,13 @@ def combine_reaches(
 
 
 def _pooled_bounds(moments: Moments, mean: Floats, level: float) -> tuple[Floats, Floats]:
-    """Return exact bounds of the mean as if every group had the variance of that share which weighs them by it."""
+    """Return exact bounds of the mean, as if all groups had one share: their mean weighted by 1 / items."""
     from scipy.special import ndtri, stdtrit
 
     weights, groups = 1 / moments.items, moments.items.shape[-1]
     total = weights.sum(axis=-1)
     centre = (moments.estimate * weights).sum(axis=-1) / total
-    # That share is seen in so many items: one of a single tiny group has no variance.
+    # The effective number of items behind that share, by which its variance is corrected.
     seen = total**2 / (weights**3).sum(axis=-1)
     several = np.isfinite(moments.variance) & (moments.clusters > 1)
     expected = np.where(several, moments.estimate * (1 - moments.estimate) * weights, 0.0).sum(axis=-1)
@@ -213,8 +217,8 @@ def _pooled_bounds(moments: Moments, mean: Floats, level: float) -> tuple[Floats
     return np.where(flat, mean, low), np.where(flat, mean, high)
 
 
-def _shared_clusters(sums: Floats, counts: Floats, moments: Moments, level: float) -> Floats:
-    """Return by how much the error grows because clusters lie in several groups, and are few; 1 where none does."""
+def _error_growth(sums: Floats, counts: Floats, moments: Moments, level: float) -> Floats:
+    """Return the factor by which few clusters that lie in several groups increase the error; 1 if none lies in two."""
     from scipy.special import ndtri, stdtrit
 
     errors = (sums - moments.estimate[..., None] * counts) / moments.items[..., None]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tellapart.errors import DataError
 
-#: Factor of half the squared L2 norm of the weights, which is added to the mean cross-entropy.
+#: `PENALTY / 2` times the squared L2 norm of the weights is added to the mean cross-entropy.
 PENALTY = 1e-2
 
 
@@ -51,22 +51,23 @@ def fit_head(features: NDArray[np.floating], labels: NDArray[np.integer], *, pen
     exact = np.asarray(features, np.float64)
     _check_inputs(exact, labels, penalty)
     centre, scale = exact.mean(axis=0), exact.std(axis=0)
-    moves = scale > 1e-9 * (1 + np.abs(centre))  # a feature that varies only by rounding gets weight 0
-    rows = (exact[:, moves] - centre[moves]) / scale[moves]
+    varies = scale > 1e-9 * (1 + np.abs(centre))  # a feature that varies only by rounding gets weight 0
+    rows = (exact[:, varies] - centre[varies]) / scale[varies]
     signs = np.where(labels == 1, -1.0, 1.0)
 
     def loss(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        margins = signs * (rows @ point[:-1] + point[-1])
-        pull = signs * expit(margins) / len(rows)
-        slope = np.append(pull @ rows + penalty * point[:-1], pull.sum())
-        return float(np.logaddexp(0, margins).mean() + penalty / 2 * point[:-1] @ point[:-1]), slope
+        """Return the loss, and its gradient, of the weights followed by the bias."""
+        weights, bias = point[:-1], point[-1]
+        logits = signs * (rows @ weights + bias)
+        slopes = signs * expit(logits) / len(rows)  # of the mean cross-entropy by each entry's output
+        gradient = np.append(slopes @ rows + penalty * weights, slopes.sum())
+        return float(np.logaddexp(0, logits).mean() + penalty / 2 * weights @ weights), gradient
 
     start = np.zeros(rows.shape[1] + 1)
-    optimum = minimize(
-        loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 2000, "ftol": 1e-11, "gtol": 1e-6}
-    ).x
+    limits = {"maxiter": 2000, "ftol": 1e-11, "gtol": 1e-6}
+    optimum = minimize(loss, start, jac=True, method="L-BFGS-B", options=limits).x
     weights = np.zeros(len(centre))
-    weights[moves] = optimum[:-1] / scale[moves]
+    weights[varies] = optimum[:-1] / scale[varies]
     return SigmoidHead(weights, float(optimum[-1] - centre @ weights))
 
 
@@ -85,9 +86,9 @@ FOLDS = 5
 
 
 def fold_of(clusters: Sequence[str], *, folds: int = FOLDS, seed: int = 0) -> NDArray[np.int64]:
-    """Return the fold of each item, int64 `(item,)`: clusters are never split, and folds differ by one at most.
+    """Return the fold of each item, int64 `(item,)`; no cluster is split, and folds have as many clusters, or one more.
 
-    It depends on the clusters' names alone: not on the order of items, nor on how many each cluster holds.
+    The folds depend on the clusters' names alone: not on the order of items, nor on the clusters' sizes.
     """
     names = sorted(set(clusters))
     if not 2 <= folds <= len(names):
@@ -107,26 +108,25 @@ def held_out(
 ) -> NDArray[np.float64]:
     """Return the probability that each entry is not its item's first, `(item, entry)`, from heads of other folds.
 
-    `features`: `(item, entry, dimensions)`, of an item's images, or of its texts; entry 0 is class 0, the others 1.
+    `features`: `(item, entry, dimensions)`, of an item's images or of its texts; entry 0 is class 0, the others are 1.
     """
-    parts = fold_of(clusters, folds=folds, seed=seed)
+    item_fold = fold_of(clusters, folds=folds, seed=seed)
     labels = np.tile(np.minimum(np.arange(features.shape[1]), 1), (len(features), 1))
     probabilities = np.empty(features.shape[:2])
-    # In the order of the clusters, not of the file: sums of the fit then have the same bits.
-    order = np.array(
-        sorted(range(len(features)), key=lambda item: (clusters[item], features[item].tobytes())), np.int64
-    )
-    for part in range(folds):
-        others = order[parts[order] != part]
+    # In the order of the clusters, not of the file: then the fit adds in the same order, to the same bits.
+    in_clusters = sorted(range(len(features)), key=lambda item: (clusters[item], features[item].tobytes()))
+    order = np.array(in_clusters, np.int64)
+    for fold in range(folds):
+        others = order[item_fold[order] != fold]
         head = fit_head(features[others].reshape(-1, features.shape[2]), labels[others].ravel(), penalty=penalty)
-        probabilities[parts == part] = head.probabilities(features[parts == part])
+        probabilities[item_fold == fold] = head.probabilities(features[item_fold == fold])
     return probabilities
 
 
 def in_order(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return for each item the share of its later entries with a higher probability than its first, as of `held_out`.
+    """Return for each item the share of its later entries with a higher probability than its first: float64 `(item,)`.
 
-    A tie is one half, and so is chance, for any number of entries.
+    `probabilities` are as of `held_out`. A tie counts one half, and so is chance, for any number of entries.
 
     >>> in_order(np.array([[0.1, 0.9], [0.9, 0.1], [0.5, 0.5]]))
     array([1. , 0. , 0.5])

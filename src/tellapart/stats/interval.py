@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 Reduce = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 """Component means `(..., component)` -> `(...)`."""
 
-#: A method names the number of clusters below this one.
+#: If there are fewer clusters than this, the name of the method gives their number.
 FEW_CLUSTERS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A confidence interval; `low` and `high` are None where no method holds its level on such data.
+    """A confidence interval; `low` and `high` are None if no method keeps its level on such data.
 
-    `method` names the estimator and warns (`few clusters`) where it leans on little; `reason` explains a missing
-    interval, and is empty beside one.
+    `method` names the estimator, with a warning (`hall, few clusters (12)`) of fewer than 20 clusters; `reason` is why
+    there are no bounds, and empty if there are some.
     """
 
     low: float | None
@@ -31,10 +31,10 @@ class Interval:
 
 
 def without_bounds(level: float, why: str) -> Interval:
-    """Return the interval that is none, with its reason."""
+    """Return an interval without bounds, for the reason `why`: `1 cluster`, for example."""
     return Interval(None, None, level, f"none: {why}", f"too few for an interval: {why}")
 
 
 def name_few(method: str, clusters: int) -> str:
-    """Return the method with a warning where it leans on few clusters."""
+    """Return the name of a method, with the number of clusters if they are few."""
     return f"{method}, few clusters ({clusters})" if clusters < FEW_CLUSTERS else method

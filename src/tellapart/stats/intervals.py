@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from tellapart.errors import MetricError
 from tellapart.stats.bootstrap import (
-    RESAMPLES,
     bootstrap_holds,
     bootstrap_holds_for_groups,
     bootstrap_means,
-    draws_hold,
+    holds_for_measured,
     interval_of_draws,
     jackknife,
     reduce_means,
@@ -151,14 +150,13 @@ def intervals_for(
     check_level(_CALL, level)
     totals = _sum_columns(_CALL, columns, clusters)
     codes = None if not columns else number_clusters(_CALL, clusters, len(np.asarray(columns[0].values)))
-    intervals = [
-        _without_draws(column, total, codes, level, seed) for column, total in zip(columns, totals, strict=True)
-    ]
+    columns_with_totals = zip(columns, totals, strict=True)
+    intervals = [_without_draws(column, total, codes, level, seed) for column, total in columns_with_totals]
     waiting = [index for index, interval in enumerate(intervals) if interval is None]
-    draws = bootstrap_means([totals[index] for index in waiting], RESAMPLES, seed)
+    draws = bootstrap_means([totals[index] for index in waiting], seed)
     for index, means in zip(waiting, draws, strict=True):
         intervals[index] = interval_of_draws(reduce_means(means, columns[index].reduce), totals[index], level)
-    return [interval for interval in intervals if interval is not None]
+    return [interval for interval in intervals if interval is not None]  # none is None any more
 
 
 def _without_draws(
@@ -177,24 +175,24 @@ def _without_draws(
         return _interval_of_groups(column, column.reduce, totals, codes, level)
     if column.binary and column.reduce is None:
         sums = totals.means(totals.sums, 1)[:, 0]
-        tied = not totals.independent and len(totals) > 1
-        draws = tied and bootstrap_holds(moments_of_mean(sums, totals.counts, outcomes=True))
-        return None if draws else _interval_of_share(totals, level)
+        in_clusters = not totals.independent and len(totals) > 1
+        resampled = in_clusters and bootstrap_holds(moments_of_mean(sums, totals.counts, outcomes=True))
+        return None if resampled else _interval_of_share(totals, level)
     return _interval_of_measured(column, totals, level)
 
 
 def _interval_of_share(totals: ClusterTotals, level: float) -> Interval:
-    """Return the closed form for 0/1 values."""
+    """Return the interval of 0/1 values in closed form."""
     sums, items, clusters = totals.means(totals.sums, 1)[:, 0], totals.items, len(totals)
     if totals.independent:
         return independent_interval(int(sums.sum()), items, level=level)
     moments = moments_of_mean(sums, totals.counts, outcomes=True)
-    alike = np.ptp(sums / totals.counts) == 0
     if clusters == 1 and moments.estimate not in (0, 1):
         return without_bounds(level, "1 cluster")
     low, high = share_bounds(moments, level)
-    lone = "clopper-pearson" if clusters < FEW_ALIKE else "wilson"
-    return Interval(float(low), float(high), level, name_few(f"{lone} on clusters" if alike else _KORN, clusters))
+    of_alike = "clopper-pearson on clusters" if clusters < FEW_ALIKE else "wilson on clusters"
+    method = of_alike if np.ptp(sums / totals.counts) == 0 else _KORN
+    return Interval(float(low), float(high), level, name_few(method, clusters))
 
 
 def _interval_of_measured(column: Column, totals: ClusterTotals, level: float) -> Interval | None:
@@ -210,17 +208,17 @@ def _interval_of_measured(column: Column, totals: ClusterTotals, level: float) -
             return without_bounds(level, "it is not defined without some of its clusters")
     if column.reduce is None and np.ptp(totals.means(totals.sums, totals.counts[:, None])[:, 0]) == 0:
         moments = replace(moments, variance=np.zeros(()), differing=np.zeros(()))
-    if draws_hold(moments):
+    if holds_for_measured(moments):
         return None
     low, high = (float(end) for end in graded_bounds(moments, level, _bounds_of(column)))
     if np.isnan(low):
-        return without_bounds(level, what_is_missing(moments, independent=totals.independent))
-    few = bool(needs_more(moments))
-    return Interval(low, high, level, name_few((_KORN + " within bounds") if few else "hall", clusters))
+        return without_bounds(level, describe_shortage(moments, independent=totals.independent))
+    method = f"{_KORN} within bounds" if needs_more(moments) else "hall"
+    return Interval(low, high, level, name_few(method, clusters))
 
 
 def _bounds_of(column: Column) -> tuple[float, float] | None:
-    """Return the bounds of a column, of outcomes 0 and 1; None where its values do not keep to them."""
+    """Return the bounds of a column's values, 0 and 1 of outcomes; None if a value lies outside them."""
     bounds = (0.0, 1.0) if column.binary else column.bounds
     if bounds is None or column.reduce is not None:
         return bounds
@@ -228,8 +226,8 @@ def _bounds_of(column: Column) -> tuple[float, float] | None:
     return bounds if bounds[0] <= values.min() and values.max() <= bounds[1] else None
 
 
-def what_is_missing(moments: Moments, *, independent: bool) -> str:
-    """Return in words which number is too small for an interval of a mean."""
+def describe_shortage(moments: Moments, *, independent: bool) -> str:
+    """Return in words which number is too small for an interval of a mean: `3 items`, for example."""
     noun, clusters = "items" if independent else "clusters", int(moments.clusters)
     if clusters < FEWEST:
         return f"{clusters} {noun}"
@@ -256,7 +254,8 @@ def _interval_of_smallest(
     parts: Sequence[Column], codes: NDArray[np.int64] | None, level: float, seed: int
 ) -> Interval:
     """Return the interval of the smallest of several means: their lowest low end, and their lowest high end."""
-    # Any of the high ends may come out too low; the low ends only together too high.
+    # The lowest low end is too high only if that of the smallest mean is. The lowest high end is too low if any one is,
+    # so the high ends share the error (Bonferroni).
     levels = level, 1 - (1 - level) / len(parts)
     lower, upper = (intervals_for(parts, codes, level=level_of_parts, seed=seed) for level_of_parts in levels)
     if missing := next((bound for bound in lower if bound.low is None), None):
@@ -270,11 +269,12 @@ def _interval_of_groups(
     column: Column, layout: MeanOfGroups, totals: ClusterTotals, codes: NDArray[np.int64] | None, level: float
 ) -> Interval | None:
     """Return the interval of a mean of groups' means; None where the bootstrap holds."""
-    unit = 0
-    if not column.binary and column.bounds is None:  # of any scale: they share a grid with the counts about 1 alone
+    exponent = 0
+    if not column.binary and column.bounds is None:
+        # Totals round all columns to one grid: values of any scale are brought to the scale of the memberships, 0 or 1.
         results, members = np.split(np.asarray(column.values, np.float64), [-layout.groups], axis=1)
-        unit = int(np.frexp(np.abs(results).max())[1])
-        totals = ClusterTotals.of(_CALL, np.concatenate([np.ldexp(results, -unit), members], axis=1), codes)
+        exponent = int(np.frexp(np.abs(results).max())[1])
+        totals = ClusterTotals.of(_CALL, np.concatenate([np.ldexp(results, -exponent), members], axis=1), codes)
     table = totals.means(totals.sums, 1)
     sums, counts = table[:, : -layout.groups], table[:, -layout.groups :]
     clusters = len(totals)
@@ -283,23 +283,19 @@ def _interval_of_groups(
     if column.binary and bootstrap_holds_for_groups(sums, counts):
         return None
     bounds = macro_bounds(sums, counts, level, binary=column.binary, bounds=_bounds_of(column))
-    low, high = (float(np.ldexp(end, unit)) for end in bounds)
+    low, high = (float(np.ldexp(end, exponent)) for end in bounds)
     if np.isnan(low):
-        of_groups = (counts > 0).sum(axis=0)
-        least = int(of_groups.argmin())
-        noun = f"{'item' if totals.independent else 'cluster'}{'' if of_groups[least] == 1 else 's'}"
-        return without_bounds(level, f"{int(of_groups[least])} {noun} in {_name_group(layout, least)}")
+        sizes = (counts > 0).sum(axis=0)  # clusters of each group
+        smallest, fewest = int(sizes.argmin()), int(sizes.min())
+        noun = f"{'item' if totals.independent else 'cluster'}{'' if fewest == 1 else 's'}"
+        return without_bounds(level, f"{fewest} {noun} in {layout.name(smallest)}")
     return Interval(low, high, level, name_few("mover", clusters))
-
-
-def _name_group(layout: MeanOfGroups, group: int) -> str:
-    return f"the group {layout.names[group]!r}" if layout.names else "a group"
 
 
 def _interval_of_nested(
     column: Column, layout: MeanOfGroups, values: NDArray[np.float64], codes: NDArray[np.int64] | None, level: float
 ) -> Interval:
-    """Return the interval of a mean of groups' statistics that are no means, from the groups' intervals."""
+    """Return the interval of a mean of groups' statistics other than means, from the groups' intervals."""
     lows, highs, centres, trials = [], [], [], []
     for group in range(layout.groups):
         member, group_values = layout.of_group(values, group)
@@ -309,7 +305,7 @@ def _interval_of_nested(
             group_values, names, binary=column.binary, reduce=layout.inner, bounds=column.bounds, level=level
         )
         if part.low is None or part.high is None:
-            return without_bounds(level, f"{part.method.removeprefix('none: ')} in {_name_group(layout, group)}")
+            return without_bounds(level, f"{part.method.removeprefix('none: ')} in {layout.name(group)}")
         lows.append(part.low)
         highs.append(part.high)
         centres.append(float(reduce_means(group_values.mean(axis=0, keepdims=True), layout.inner)[0]))

@@ -6,6 +6,7 @@ checkpoints of one architecture are not independent draws. Outcomes are float64 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -23,24 +24,23 @@ from tellapart.stats.power import power_of_difference
 
 #: Fewer families of systems are no sample of systems in general: there are no intervals.
 LEAST_FAMILIES = 5
-#: Items that fewer systems than this get, or miss, are in no group: any two of them agree by chance.
+#: An item that fewer systems than this get, or miss, is in no group: any two such items agree by chance.
 _LEAST_MINORITY = 5
-#: Items of which all pairs are held at once: 8 bytes a pair.
+#: The most items that are grouped: all pairs of them are in memory at once, 8 bytes a pair.
 MOST_PAIRED = 1_000
 _SIMULATIONS = 100
-#: The jackknife is too short if a smaller share of the systems differs from the others.
+#: The jackknife is too short if a smaller share of the systems differs from the most frequent outcome.
 _LEAST_DIFFERING = 0.1
-#: A correlation of 1 would be at infinity on Fisher's scale.
+#: Correlations are limited to this: 1 would be infinite on Fisher's scale.
 _NEARLY_ONE = 1 - 1e-12
-#: Permutations that are drawn at once; an item whose test has so many hits then is left: its p is not small.
-_DRAWS_AT_ONCE = 2_000
+_DRAWS_AT_ONCE, _MOST_DRAWS = 2_000, 400_000
+#: An item with so many permutations as extreme as its outcomes is tested no further: its p is not small.
 _ENOUGH_HITS = 40
-_MOST_DRAWS = 400_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ItemStatistics:
-    """Statistics of each item, all float64 `(item,)`; NaN if the systems do not show one.
+    """Statistics of each item, all float64 `(item,)`; NaN if they cannot be computed from these systems.
 
     `right` is the share of systems that get the item; `low` and `high` are of its discrimination, the correlation with
     the mean of the other items over systems. `p` is one-sided, of the null hypothesis that better systems get the item
@@ -81,9 +81,7 @@ def check_outcomes(
     """Return outcomes as float64 `(item, system)` and each system's family, numbered from 0."""
     array = check_values(call, values)
     if array.ndim != 2 or array.shape[0] < 2 or array.shape[1] < 3:
-        raise MetricError(
-            f"{call}: got outcomes of shape {array.shape}; pass (item, system): two items and three systems or more"
-        )
+        raise MetricError(f"{call}: got outcomes of shape {array.shape}; pass (item, system), of at least (2, 3)")
     return array, number_clusters(call, families, array.shape[1])
 
 
@@ -127,7 +125,7 @@ def discrimination_bounds(
 
 
 def discriminations(values: Any) -> NDArray[np.float64]:
-    """Return the discrimination of each item alone, as of `item_statistics`: float64 `(item,)`."""
+    """Return each item's discrimination, as of `item_statistics` and without intervals: float64 `(item,)`."""
     array, _ = check_outcomes("discriminations", values)
     return np.asarray(_item_rest(array, np.ones((1, array.shape[1])))[0])
 
@@ -136,7 +134,7 @@ def reliability(values: Any, families: Clusters | None = None) -> Reliability:
     """Return how well items rank systems: Cronbach's alpha (KR-20) with its interval, and the errors of a score.
 
     The interval leaves out one family at a time, on the scale of log(1 - alpha); None of fewer than five families.
-    It is around the alpha among systems of different families, which is `alpha` if each is of its own.
+    It is around the alpha among systems of different families, which is `alpha` if every system has its own family.
 
     Source: Kuder & Richardson (1937), Psychometrika 2, 151-160; Cronbach (1951), Psychometrika 16, 297-334.
     """
@@ -150,21 +148,21 @@ def reliability(values: Any, families: Clusters | None = None) -> Reliability:
         return Reliability(None, None, None, spread, None, sampling)
     low = high = None
     masks = np.vstack([np.ones(count), 1 - np.eye(count)])  # all families, then all but one
-    # An alpha of 1, or of nearly 1 by rounding, has no place on the scale of log(1 - alpha); nor has NaN.
+    # log(1 - alpha) is infinite at an alpha of 1, also by rounding, and NaN at NaN: the comparison is False for both.
     if count >= LEAST_FAMILIES and (among := _alphas(array, family, masks)).max() < _NEARLY_ONE:
         bounds = _jackknife(among[:1], among[1:, None], lambda value: np.log1p(-value), lambda value: -np.expm1(value))
-        # The scale turns round: the lower bound of log(1 - alpha) is the higher of alpha.
+        # The lower bound of log(1 - alpha) is the higher bound of alpha.
         low, high = (None if np.isnan(bound[0]) else float(bound[0]) for bound in reversed(bounds))
     error = spread * float(np.sqrt(max(0.0, 1 - alpha)))
     return Reliability(alpha, low, high, spread, error, sampling)
 
 
 def items_needed(values: Any, difference: float, *, alpha: float = 0.05, power: float = 0.8) -> int | None:
-    """Return how many such items show a true difference of two systems four times in five, by the exact McNemar test.
+    """Return how many such items show a true `difference` of two systems with this `power`, by the exact McNemar test.
 
-    Two systems that differ by d disagree on d of the items at least. These items' systems disagree on more: items that
-    do not discriminate are got by the worse one alone. The median of that surplus over all pairs of systems is added.
-    None if more than ten million items are needed.
+    Two systems that differ by d disagree on at least a share d of the items. They disagree on more, by twice the share
+    that the worse one alone gets; the median of that surplus over all pairs of systems is added. None if more than
+    2**23 items (8.4 million) are needed.
 
     >>> rng = np.random.default_rng(0)
     >>> outcomes = (rng.random((200, 12)) < np.linspace(0.2, 0.8, 12)).astype(float)
@@ -173,35 +171,30 @@ def items_needed(values: Any, difference: float, *, alpha: float = 0.05, power: 
     """
     array, _ = check_outcomes("items_needed", values)
     if not 0 < difference <= 1 or not is_binary(array):
-        raise MetricError(
-            f"items_needed: got a difference of {difference:g}; pass 0 < difference <= 1, outcomes 0 or 1"
-        )
+        raise MetricError(f"items_needed: got a difference of {difference:g}; pass one in (0, 1], and outcomes 0 or 1")
     right = array.T @ array
-    only = right.diagonal()[:, None] - right  # items that the first of two systems gets, and the second does not
-    # A pair of systems that differ by d disagrees on a share d + 2w of the items, if the worse one alone gets w.
+    only = right.diagonal()[:, None] - right  # (system, system): items that the first gets, and the second does not
+    # Two systems that differ by d disagree on a share d + 2 w of the items, if the worse one alone gets a share w.
     worse_alone = np.minimum(only, only.T)[np.triu_indices(len(right), 1)]
     discordance = min(1.0, difference + 2 * float(np.median(worse_alone)) / len(array))
 
     def shows(items: int) -> bool:
         return power_of_difference(difference, items, discordance, alpha=alpha) >= power
 
-    enough = next((2**k for k in range(24) if shows(2**k)), None)
-    few = 0 if enough is None else enough // 2
-    while enough is not None and enough - few > 1:
-        middle = (few + enough) // 2
-        few, enough = (few, middle) if shows(middle) else (middle, enough)
-    return enough
+    powers = (2**k for k in range(24))
+    enough: int | None = next(filter(shows, powers), None)
+    return None if enough is None else bisect_left(range(enough), True, lo=enough // 2 + 1, key=shows)
 
 
 def shared_residuals(values: Any, families: Clusters | None = None, *, seed: int = 0) -> list[list[int]]:
-    """Return groups of items that systems get together beyond the items' difficulty and the systems' scores.
+    """Return groups of items that the same systems get, more often than difficulties and systems' scores explain.
 
     Each outcome is compared with its probability by the item's difficulty and the system's ability (the Rasch model).
     The remainders, without their trend over the systems' scores, correlate among items of one group. Groups are joined
     by average linkage as long as their mean correlation exceeds the largest one of all pairs of items in 95 of 100
     simulations of that model, in which all systems of a family answer from one draw. An item that fewer than five
-    systems get, or miss, is in none. Groups are positions of items, the largest first; groups of one are left out, as
-    are all if there are more than 1,000 items.
+    systems get, or miss, is in no group. Groups are positions of items, the largest group first; groups of one item are
+    left out. There are no groups if there are more than 1,000 items.
 
     Source: Yen (1984), Applied Psychological Measurement 8, 125-145 (correlated residuals, Q3).
     """
@@ -213,7 +206,7 @@ def shared_residuals(values: Any, families: Clusters | None = None, *, seed: int
     if len(rows) < 2 or len(array) > MOST_PAIRED:
         return []
     outcomes, expected = array[rows], expected_outcomes(array)[rows]
-    # An item that discriminates more, or less, than most leaves a trend over ability, which such items would share.
+    # Items that discriminate more, or less, than most would correlate by a common trend over ability.
     trend = np.vander(array.mean(axis=0), 3)
     without_trend = np.eye(len(trend)) - trend @ np.linalg.pinv(trend)
     rng = np.random.default_rng(seed)
@@ -221,8 +214,8 @@ def shared_residuals(values: Any, families: Clusters | None = None, *, seed: int
     for number in range(_SIMULATIONS):
         drawn = (rng.random((len(rows), int(family.max()) + 1))[:, family] < expected).astype(np.float64)
         varied = _vary_enough(drawn)
-        apart = _correlate_rows((drawn - expected)[varied] @ without_trend)
-        largest[number] = apart[np.triu_indices(len(apart), 1)].max(initial=0.0)
+        correlations = _correlate_rows((drawn - expected)[varied] @ without_trend)
+        largest[number] = correlations[np.triu_indices(len(correlations), 1)].max(initial=0.0)
     critical = np.quantile(largest, 0.95)
     distance = 1 - _correlate_rows((outcomes - expected) @ without_trend)
     labels = fcluster(linkage(squareform(distance, checks=False), "average"), 1 - critical, "distance")
@@ -263,17 +256,17 @@ def _item_rest(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDA
 def _alphas(values: NDArray[np.float64], family: NDArray[np.int64], masks: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return Cronbach's alpha `(draw,)` of the families with 1 in `masks (draw, family)`; NaN if all scores are equal.
 
-    Variances are half the mean square difference of two systems of different families: systems of one are alike, and
-    would make all systems look less different than new ones are.
+    A variance is half the mean square difference of two systems of different families. Systems of one family are alike,
+    and would make the variance smaller than among new systems.
     """
     belongs = (family[:, None] == np.arange(masks.shape[1])).astype(np.float64)
     items = values - values.mean(axis=1, keepdims=True)
     rows = np.vstack([items, items.sum(axis=0)])
     sizes, sums, squares = belongs.sum(axis=0), rows @ belongs, rows**2 @ belongs  # of each family
     systems = masks @ sizes
-    pairs = systems**2 - masks @ sizes**2  # twice their number
-    halves = systems * (squares @ masks.T) - (sizes * squares) @ masks.T - (sums @ masks.T) ** 2 + sums**2 @ masks.T
-    variance = np.divide(halves, pairs, out=np.zeros_like(halves), where=pairs > 0)  # (item and total, draw)
+    pairs = systems**2 - masks @ sizes**2  # ordered pairs of systems of different families
+    half_sums = systems * (squares @ masks.T) - (sizes * squares) @ masks.T - (sums @ masks.T) ** 2 + sums**2 @ masks.T
+    variance = np.divide(half_sums, pairs, out=np.zeros_like(half_sums), where=pairs > 0)  # (items, total; draw)
     varied = variance[-1] > 1e-12
     ratio = np.divide(variance[:-1].sum(axis=0), variance[-1], out=np.full(len(masks), np.nan), where=varied)
     number = len(values)
@@ -290,8 +283,8 @@ def _jackknife(
     count = len(left_out)
     centre, draws = to_scale(value), to_scale(left_out)
     error = np.sqrt((count - 1) / count * ((draws - draws.mean(axis=0)) ** 2).sum(axis=0))
-    half = stdtrit(count - 1, 0.975) * error
-    return from_scale(centre - half), from_scale(centre + half)
+    reach = stdtrit(count - 1, 0.975) * error
+    return from_scale(centre - reach), from_scale(centre + reach)
 
 
 def _permutation_p(
@@ -304,7 +297,7 @@ def _permutation_p(
     p = np.where(np.isnan(correlation), np.nan, 1.0)
     draws = min(_MOST_DRAWS, enough_flips(len(values)))
     rng = np.random.default_rng(seed)
-    active = np.flatnonzero(correlation < -1e-9)  # a smaller one may be rounding
+    active = np.flatnonzero(correlation < -1e-9)  # 0 may be rounded to less
     hits, done = np.zeros(len(values), np.int64), 0
     while len(active) and done < draws:
         orders = rng.permuted(np.tile(np.arange(len(sizes)), (_DRAWS_AT_ONCE, 1)), axis=1)  # shared by all items
@@ -344,7 +337,7 @@ def order_items(values: Any, most: int | None = None) -> list[int]:
     """Order items so that the first k are a short form, for every k.
 
     Each step adds the item with which the short form's score correlates most, over systems, with the score on all
-    items; of equal ones the first. At `most` so many are ordered.
+    items; of equally good items the first. With `most`, only so many are ordered.
     """
     array, _ = check_outcomes("order_items", values)
     centred = array - array.mean(axis=1, keepdims=True)
@@ -357,7 +350,7 @@ def order_items(values: Any, most: int | None = None) -> list[int]:
         varied = left & (spread > 1e-12)
         gains = np.where(left, -1.0, -np.inf)
         np.divide(score @ total + with_total, np.sqrt(np.where(varied, spread, 1)), out=gains, where=varied)
-        # Rounded, so that equal items are equal and the first is taken.
+        # Rounded, so that equally good items have equal gains and `argmax` takes the first.
         item = int(np.argmax(np.round(gains / max(float(np.sqrt(total @ total)), 1e-12), 9)))
         positions.append(item)
         left[item] = False
@@ -382,26 +375,26 @@ def try_short_forms(values: Any, families: Clusters | None, sizes: Sequence[int]
         )
     rng = np.random.default_rng(seed)
     fold = (rng.permutation(int(family.max()) + 1) % _FOLDS)[family]
-    tried: dict[int, list[_Tried]] = {size: [] for size in sizes}
-    drawn: dict[int, list[_Tried]] = {size: [] for size in sizes}
+    chosen: dict[int, list[_Trial]] = {size: [] for size in sizes}
+    drawn: dict[int, list[_Trial]] = {size: [] for size in sizes}
     for number in range(_FOLDS):
         train, test = array[:, fold != number], array[:, fold == number]
         order = order_items(train, max(sizes))
         for size in sizes:
-            tried[size].append(_try_form(train, test, order[:size]))
+            chosen[size].append(_try_form(train, test, order[:size]))
             random_forms = (rng.choice(len(array), size, replace=False).tolist() for _ in range(_RANDOM_FORMS))
             drawn[size] += [_try_form(train, test, form) for form in random_forms]
     forms = []
     for size in sizes:
-        (error, ordered), (random_error, random_ordered) = _join_tries(tried[size]), _join_tries(drawn[size])
-        alphas = [trial.alpha for trial in tried[size] if trial.alpha is not None]
+        (error, ordered), (random_error, random_ordered) = _join_trials(chosen[size]), _join_trials(drawn[size])
+        alphas = [trial.alpha for trial in chosen[size] if trial.alpha is not None]
         alpha = float(np.mean(alphas)) if alphas else None
         forms.append(ShortForm(size, error, ordered, alpha, random_error, random_ordered))
     return forms
 
 
 @dataclass(frozen=True, slots=True)
-class _Tried:
+class _Trial:
     """A form on one fold's systems: squared errors, pairs in the right order, pairs with different scores, alpha."""
 
     squares: NDArray[np.float64]
@@ -410,7 +403,7 @@ class _Tried:
     alpha: float | None
 
 
-def _try_form(train: NDArray[np.float64], test: NDArray[np.float64], form: Sequence[int]) -> _Tried:
+def _try_form(train: NDArray[np.float64], test: NDArray[np.float64], form: Sequence[int]) -> _Trial:
     short, full = train[form].mean(axis=0), train.mean(axis=0)
     slope = float(np.cov(short, full)[0, 1] / short.var(ddof=1)) if np.ptp(short) else 0.0
     score, truth = test[form].mean(axis=0), test.mean(axis=0)
@@ -418,20 +411,19 @@ def _try_form(train: NDArray[np.float64], test: NDArray[np.float64], form: Seque
     pairs = [(a, b) for a, b in combinations(range(len(truth)), 2) if abs(truth[a] - truth[b]) > 1e-12]
     signs = [np.sign(round(score[a] - score[b], 12)) * np.sign(truth[a] - truth[b]) for a, b in pairs]
     alpha = reliability(test[form]).alpha if len(form) > 1 and len(truth) > 2 else None
-    return _Tried((predicted - truth) ** 2, float(sum((1 + sign) / 2 for sign in signs)), len(pairs), alpha)
+    return _Trial((predicted - truth) ** 2, float(sum((1 + sign) / 2 for sign in signs)), len(pairs), alpha)
 
 
-def _join_tries(tries: Sequence[_Tried]) -> tuple[float, float]:
+def _join_trials(trials: Sequence[_Trial]) -> tuple[float, float]:
     """Return the root mean square error and the share of ordered pairs over folds."""
-    pairs = sum(trial.pairs for trial in tries)
-    squares = np.concatenate([trial.squares for trial in tries])
-    return float(np.sqrt(squares.mean())), sum(trial.ordered for trial in tries) / pairs if pairs else 0.5
+    pairs = sum(trial.pairs for trial in trials)
+    squares = np.concatenate([trial.squares for trial in trials])
+    return float(np.sqrt(squares.mean())), sum(trial.ordered for trial in trials) / pairs if pairs else 0.5
 
 
-# The Rasch model: the log odds that a system gets an item are the system's ability minus the item's difficulty.
-#
-# Fitted by joint maximum likelihood. A system's score and an item's count of right answers are all that it uses, so it
-# adds a scale to them on which differences near 0 and 100% compare with those in the middle.
+# The Rasch model: the log odds that a system gets an item are the system's ability minus the item's difficulty. The fit
+# uses only systems' scores and items' shares, and gives them a scale on which differences near 0 and 100 % are
+# comparable with those in the middle.
 
 #: Systems from which on difficulties are stable to one logit, 95% of the time.
 LEAST_SYSTEMS = 30

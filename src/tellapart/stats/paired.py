@@ -22,23 +22,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import MetricError
-from tellapart.stats.bootstrap import RESAMPLES, bootstrap_means, draws_hold, even_sizes, interval_of_draws, jackknife
+from tellapart.stats.bootstrap import bootstrap_means, even_sizes, holds_for_measured, interval_of_draws, jackknife
 from tellapart.stats.bounds import FEW_ITEMS, degrees_of_freedom, differing_from_mode, moments_of_mean, unbounded_bounds
 from tellapart.stats.clusters import Clusters, ClusterTotals, check_level, check_values, is_binary
 from tellapart.stats.combined import needs_more
 from tellapart.stats.interval import Interval, Reduce, name_few, without_bounds
-from tellapart.stats.intervals import what_is_missing
+from tellapart.stats.intervals import describe_shortage
 from tellapart.stats.multiple import holm
 from tellapart.stats.power import binomial_tail, detectable_difference, effective_items
 
-# Signs held at once: 8 bytes each, in at most three arrays.
+# Signs in memory at once: 8 bytes each, in at most three arrays.
 _CHUNK = 1 << 20
 
 #: Sign vectors that are multiplied at once.
 _VECTORS = 64
-#: Below this number of clusters that differ from the most frequent change, the bootstrap of 0/1 outcomes under-covers.
+
+#: If fewer clusters than this differ from the most frequent change, the bootstrap of 0/1 outcomes is too short.
 FEW_DIFFERING = 10
-#: Halvings of a bracket of the difference that holds at every look: bounds to 2 ** -30.
+#: Halvings of an interval of at most 2 in search of a bound that holds at every look: it is exact to 2 ** -29.
 _HALVINGS = 30
 _EXACT, _FLIPS = "exact McNemar", "cluster sign flips"
 
@@ -92,9 +93,9 @@ def paired(
     if anytime:
         wins_b, wins_a, same = net_wins(second, first, clusters)
         changes, test = second - first, "anytime"
-        # Most clusters may be one run's and the mean the other's: then neither is shown to be better.
+        # One run may win most clusters and the other have the higher mean: then neither is shown to be better.
         p = anytime_p(wins_b, wins_a) if (wins_b - wins_a) * changes.mean() > 0 else 1.0
-        # Clusters of several items have a p, of the signs of their differences, and no bounds; graded values likewise.
+        # Graded values, and clusters of several items, have a p by the signs of their differences, and no bounds.
         if groups == len(first) and np.isin(changes, (-1, 0, 1)).all():
             low, high = anytime_bounds(wins_b, wins_a, same)
             difference = Difference(float(changes.mean()), low, high, 0.95, test)
@@ -109,7 +110,7 @@ def paired(
         else:
             p = paired_permutation(first, second, clusters, resamples=flips, seed=seed)
     discordance = (only_a + only_b) / len(first)
-    # Changes that are all the same have no effective number of items: the clusters are taken.
+    # If all changes are the same they have no effective number of items; the number of clusters is taken.
     effective = int(effective_items(second - first, clusters) or groups)
     return Paired(
         n=len(first),
@@ -263,40 +264,39 @@ def paired_difference(
     totals = ClusterTotals.of(call, np.column_stack([first, second]), clusters)
     half = totals.sums.shape[1] // 2
 
-    def minus(means: NDArray[np.float64]) -> NDArray[np.float64]:
-        if reduce is None:
-            return means[..., 0] - means[..., 1]
-        return np.asarray(reduce(means[..., :half]) - reduce(means[..., half:]))
+    def subtract(means: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return A minus B, of means `(..., component)` of A's components and then B's."""
+        combine = reduce or (lambda of_run: of_run[..., 0])
+        return np.asarray(combine(means[..., :half]) - combine(means[..., half:]))
 
-    value = float(minus(totals.means(totals.sums.sum(axis=0, keepdims=True), totals.items))[0])
+    value = float(subtract(totals.means(totals.sums.sum(axis=0, keepdims=True), totals.items))[0])
     if len(totals) == 1:
-        return _without_interval(value, without_bounds(level, "1 item" if totals.items == 1 else "1 cluster"))
+        return _with_interval(value, without_bounds(level, "1 item" if totals.items == 1 else "1 cluster"))
     if reduce is None:
         change = totals.means(totals.sums[:, 0] - totals.sums[:, 1], 1)
         moments = moments_of_mean(change, totals.counts)
-        differing, off_mode = np.count_nonzero(change), int(differing_from_mode(change / totals.counts))
+        changed, off_mode = np.count_nonzero(change), int(differing_from_mode(change / totals.counts))
         scale = 1.0 if binary else max(1.0, float(np.abs([first, second]).max()), float(np.ptp([first, second])))
-        if min(differing, off_mode if binary else differing) < FEW_DIFFERING or (binary and not even_sizes(moments)):
+        same_change = binary and off_mode < FEW_DIFFERING  # nearly all clusters change alike
+        if changed < FEW_DIFFERING or same_change or (binary and not even_sizes(moments)):
             low, high = (float(end) for end in bonett_price_bounds(change, totals.counts, level, scale))
-            alike = binary and off_mode < FEW_DIFFERING <= differing
-            few = f"{off_mode} clusters differ from the others" if alike else f"{differing} clusters differ"
-            return Difference(value, low, high, level, f"bonett-price ({few})")
+            by_mode = same_change and changed >= FEW_DIFFERING
+            count = f"{off_mode} clusters differ from the others" if by_mode else f"{changed} clusters differ"
+            return Difference(value, low, high, level, f"bonett-price ({count})")
         moments = replace(moments, differing=np.minimum(moments.differing, off_mode))
     else:
-        moments = jackknife(minus, totals)
-    enough = even_sizes(moments) if binary and reduce is None else draws_hold(moments)
-    if enough:
-        draws = minus(next(bootstrap_means([totals], RESAMPLES, seed)))
-        interval = interval_of_draws(draws, totals, level)
-        return Difference(value, interval.low, interval.high, level, interval.method)
+        moments = jackknife(subtract, totals)
+    if even_sizes(moments) if binary and reduce is None else holds_for_measured(moments):
+        draws = subtract(next(bootstrap_means([totals], seed)))
+        return _with_interval(value, interval_of_draws(draws, totals, level))
     if needs_more(moments) or not np.isfinite(moments.variance):
-        return _without_interval(value, without_bounds(level, what_is_missing(moments, independent=totals.independent)))
+        return _with_interval(value, without_bounds(level, describe_shortage(moments, independent=totals.independent)))
     low, high = (float(end) for end in unbounded_bounds(moments, level))
     return Difference(value, low, high, level, name_few("hall", len(totals)))
 
 
-def _without_interval(value: float, interval: Interval) -> Difference:
-    return Difference(value, None, None, interval.level, interval.method, interval.reason)
+def _with_interval(value: float, interval: Interval) -> Difference:
+    return Difference(value, interval.low, interval.high, interval.level, interval.method, interval.reason)
 
 
 def bonett_price_bounds(
@@ -320,9 +320,9 @@ def bonett_price_bounds(
     residuals = (change - centre * sizes) / items
     independent = (counts == 1).all(axis=-1)
     normal = independent & (counts.shape[-1] > FEW_ITEMS)
-    # Clusters that hold much of all items weigh more, and leave fewer degrees of freedom.
-    rest = np.where(independent[..., None], 1.0, 1 - sizes / items)
-    error = np.sqrt((residuals**2 / rest).sum(axis=-1))
+    # As in `moments_of_mean`: the weight of the other clusters, which corrects the variance.
+    others = np.where(independent[..., None], 1.0, 1 - sizes / items)
+    error = np.sqrt((residuals**2 / others).sum(axis=-1))
     upper = (1 + level) / 2
     freedom = degrees_of_freedom(counts / counts.sum(axis=-1, keepdims=True))
     quantile = np.where(normal, ndtri(upper), stdtrit(np.maximum(freedom, 0.5), upper))
@@ -468,7 +468,7 @@ def net_wins(a: Any, b: Any, clusters: Clusters | None) -> tuple[int, int, int]:
     """
     totals = ClusterTotals.of("net_wins", np.column_stack([a, b]), clusters)
     net = totals.sums[:, 0] - totals.sums[:, 1]
-    # Sums count the grid's steps (`ClusterTotals`); equal values of an item may be rounded to neighbouring steps.
+    # `ClusterTotals` rounds values to whole steps of a grid: a difference of one step an item is only rounding.
     won, lost = net > totals.counts, net < -totals.counts
     return int(won.sum()), int(lost.sum()), int((~won & ~lost).sum())
 
@@ -492,14 +492,14 @@ def anytime_bounds(only_a: int, only_b: int, same: int, *, level: float = 0.95) 
     if min(counts) < 0 or not any(counts):
         raise MetricError(f"anytime_bounds needs counts of one item or more; got {only_a}, {only_b}, {same}")
     middle = (only_a - only_b) / sum(counts)
-    return _search(counts, level, middle, -1.0), _search(counts, level, middle, 1.0)
+    return _find_bound(counts, level, middle, -1.0), _find_bound(counts, level, middle, 1.0)
 
 
-def _search(counts: tuple[int, int, int], level: float, inside: float, outside: float) -> float:
-    """Return the difference between `inside` and `outside` from which on the evidence against it is enough."""
+def _find_bound(counts: tuple[int, int, int], level: float, inside: float, outside: float) -> float:
+    """Return the first difference on the way from `inside` to `outside` with enough evidence against it."""
     for _ in range(_HALVINGS):
         middle = (inside + outside) / 2
-        if abs(middle) == 1:  # every item is the same run's
+        if abs(middle) == 1:  # every item is won by the same run
             break
         if _evidence_against(counts, middle) < -math.log(1 - level):
             inside = middle
@@ -512,22 +512,22 @@ def _evidence_against(counts: tuple[int, int, int], difference: float) -> float:
     """Return the logarithm of the evidence against a difference in (-1, 1)."""
     from scipy.special import logsumexp
 
-    # The mean over the arcsine law is that over Chebyshev's nodes, exactly: a polynomial of so many nodes' degree.
-    nodes = np.cos(math.pi * (np.arange(sum(counts) // 2 + 1) + 0.5) / (sum(counts) // 2 + 1))
+    # The fortune is a polynomial of the stake, of degree `sum(counts)`: its mean over the arcsine law is exactly that
+    # over more than half as many of Chebyshev's nodes.
+    number = sum(counts) // 2 + 1
+    nodes = np.cos(math.pi * (np.arange(number) + 0.5) / number)
     least, most = -1 / (1 - difference), 1 / (1 + difference)
     stakes = (least + most) / 2 + (most - least) / 2 * nodes
     steps = (1 - difference, -1 - difference, -difference)
-    fortune = sum(k * np.log1p(stakes * step) for k, step in zip(counts, steps, strict=True) if k)
-    return float(logsumexp(fortune) - math.log(len(nodes)))
+    log_fortune = sum(k * np.log1p(stakes * step) for k, step in zip(counts, steps, strict=True) if k)
+    return float(logsumexp(log_fortune) - math.log(number))
 
 
 def _check_pair(call: str, a: Any, b: Any, *, binary: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Check both runs' values, and that they have one shape."""
     first, second = (check_values(call, values, binary=binary) for values in (a, b))
     if first.shape != second.shape:
-        raise MetricError(
-            f"{call}: got values of shape {first.shape} and {second.shape}; pass the same items in the same order"
-        )
+        raise MetricError(f"{call}: got shapes {first.shape} and {second.shape}; pass the same items in the same order")
     return first, second
 
 
@@ -546,7 +546,7 @@ def paired_by_seed(
 ) -> tuple[float | None, float | None, float | None, float | None]:
     """Return Student's 95 % interval of the mean of a - b, the paired t-test's p, and Wilcoxon's.
 
-    Each value is a number of one run, such as a training under another seed, and values of one place belong together.
+    Each value is a number of one run, such as a training under another seed; `a[k]` and `b[k]` belong together.
     """
     from scipy.stats import ttest_rel
 
@@ -562,13 +562,13 @@ def paired_by_seed(
 
 
 def _signed_ranks_p(changes: NDArray[np.float64]) -> float:
-    """Return the exact p of Wilcoxon's signed ranks, of ties too: scipy approximates these, 1.11 overlooks them."""
+    """Return the exact p of Wilcoxon's signed ranks; scipy only approximates it with ties, or overlooks them (1.11)."""
     from scipy.stats import rankdata
 
-    moved = changes.round(12)  # 0.3 less 0.2 is as much as 0.2 less 0.1, and shares its rank
+    moved = changes.round(12)  # so that 0.3 - 0.2 and 0.2 - 0.1 share a rank
     moved = moved[moved != 0]
     doubled = (2 * rankdata(np.abs(moved))).astype(int)  # a shared rank may be a half
-    shares = np.ones(1)  # of all signs, by the sum of the doubled ranks of positive ones
+    shares = np.ones(1)  # index: sum of the doubled ranks of positive changes -> share of all choices of signs
     for rank in doubled:
         shares = np.convolve(shares, np.bincount([0, rank]) / 2)
     positive = int(doubled[moved > 0].sum())
@@ -591,7 +591,7 @@ class Tier:
 
 
 def tiers(outcomes: Mapping[str, Any], clusters: Clusters | None, *, alpha: float = 0.05, seed: int = 0) -> list[Tier]:
-    """Rank models by mean (higher is better) and part them by significant differences.
+    """Rank models by mean (higher is better), in tiers that differ significantly.
 
     The first tier is the best model with every model that does not differ from it at `alpha`, by Holm's correction over
     all pairs of models; the next is the best of the models left with every one of them that does not differ from it.

@@ -1,4 +1,4 @@
-"""The Pareto front: the choices that no other one beats on every objective."""
+"""The Pareto front: the points that no other point dominates."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def pareto_best(scores: ArrayLike) -> int:
     points, front = _check_points("pareto_best", scores), pareto_front(scores)
     if not front.any():
         raise MetricError(f"pareto_best: none of {len(points)} points has a finite score for every objective")
-    # Summed in one order and exactly rounded means of equal points are equal, so the first of them is taken.
+    # Equal points are added in the same order, so their means are equal to the last bit, and `argmax` takes the first.
     means = np.where(front, np.where(front[:, None], points, 0.0).mean(axis=1), -np.inf)
     return int(np.argmax(means))
 

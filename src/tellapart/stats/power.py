@@ -19,7 +19,7 @@ from tellapart.stats.clusters import Clusters, ClusterTotals, check_level, check
 
 
 def binomial_tail(least: Any, n: Any, p: Any) -> NDArray[np.float64]:
-    """Return the probability of at least so many successes of n, of any shape.
+    """Return the probability of at least `least` successes of n with probability p each; arrays of one shape.
 
     scipy.stats has the same numbers; it takes half a second to import.
     """
@@ -41,9 +41,9 @@ def detectable_above_chance(n: int, chance: float, *, alpha: float = 0.05, power
     from scipy.special import bdtri, ndtri
 
     _check_size("detectable_above_chance", n, power, alpha, chance)
-    # Wilson's low bound exceeds chance exactly if the score test rejects, which has a closed form.
+    # Wilson's low bound lies above chance exactly if there are more than `critical` successes (the score test).
     critical = int(np.floor(n * chance + ndtri(1 - alpha / 2) * np.sqrt(n * chance * (1 - chance))))
-    # The share at which at most so many successes have probability 1 - power.
+    # `bdtri`: the share at which `critical` successes or fewer have probability 1 - power.
     return None if critical >= n else float(bdtri(critical, n, 1 - power)) - chance
 
 
@@ -68,7 +68,7 @@ def power_of_difference(difference: float, n: int, discordance: float, *, alpha:
             "more than the share of items on which they differ"
         )
     discordant, critical, mass = _discordant_items(n, discordance, alpha)
-    share = 0.5 + difference / discordance / 2
+    share = 0.5 + difference / discordance / 2  # of the discordant items, those that the better run gets
     rejected = sum(binomial_tail(discordant - critical, discordant, p) for p in (share, 1 - share))
     return float((mass * rejected).sum())
 
@@ -87,7 +87,7 @@ def _discordant_items(n: int, discordance: float, alpha: float) -> _DiscordantIt
 
     low, high = np.fmax(0, np.floor(bdtrik([1e-12, 1 - 1e-12], n, discordance))).astype(int)
     numbers = np.arange(low, min(n, high + 1) + 1)
-    # The largest k with 2 P(X <= k) <= alpha is next to the root of the continued function.
+    # The critical k is the largest with 2 P(X <= k) <= alpha. `bdtrik` inverts P for real k, so it is one of three.
     nearby = np.floor(np.fmax(0, bdtrik(alpha / 2, numbers, 0.5))) + np.array([[-1], [0], [1]])
     critical = nearby[0] - 1 + (2 * binomial_tail(numbers - nearby, numbers, 0.5) <= alpha).sum(axis=0)
     log_counts = gammaln(n + 1) - gammaln(numbers + 1) - gammaln(n - numbers + 1)
@@ -132,7 +132,7 @@ def smallest_seen(n: int, discordance: float, *, alpha: float = 0.05, power: flo
 
 
 def _find_smallest(surplus: Callable[[float], float], least: float, most: float) -> float | None:
-    """Return the smallest difference of a rising surplus of power; None if none is enough, 0 if the least one is."""
+    """Return the smallest difference with a surplus of power >= 0; 0 if `least` has it, None if `most` lacks it."""
     if surplus(most) < 0:
         return None
     return find_root(surplus, least, most) if surplus(least) < 0 else 0.0
@@ -159,7 +159,7 @@ def find_root(function: Callable[[float], float], low: float, high: float, *, to
         half = (across - now) / 2
         if f_now == 0 or abs(half) < least:
             return now
-        attempt = np.inf  # too long, so that the interval is halved
+        attempt = np.inf  # longer than any step that is taken: the interval is then halved
         if abs(step_before) > least and abs(f_now) < abs(f_before):
             if before == across:
                 attempt = -f_now * (now - before) / (f_now - f_before)
@@ -211,7 +211,7 @@ def effective_items(values: Any, clusters: Clusters | None) -> float | None:
     if len(totals) < 2 or np.ptp(array) == 0:
         return None
     of_clusters, of_items = totals.variance(), ClusterTotals.of("effective_items", array, None).variance()
-    # Not the quotient's minimum with n: clusters of the same mean have no variance, and no quotient.
+    # Compared before it is divided: clusters of one mean have a variance of 0.
     return len(array) * of_items / of_clusters if of_clusters > of_items else float(len(array))
 
 
@@ -232,9 +232,8 @@ def detectable_fall(
         alpha: the family-wise error.
         power: the probability that a fall of that size is significant.
 
-    Returns:
-        A difference, at most a fall of `base`'s mean to 0, or, if any value of the two is negative, to the lowest of
-        them. None if not even that would be significant.
+    No fall is larger than that of `base`'s mean to 0, or to the lowest value if any is negative. None if not even that
+    would be significant.
 
     >>> base, new = np.tile([1, 1, 0, 1, 1], 80), np.tile([1, 0, 1, 1, 1], 80)
     >>> round(detectable_fall(base, new, None), 3), round(detectable_fall(base, new, None, tests=6), 3)
@@ -246,22 +245,20 @@ def detectable_fall(
     level = check_level(call, alpha) / tests
     first, second = check_values(call, base), check_values(call, new)
     if first.ndim != 1 or first.shape != second.shape:
-        raise MetricError(
-            f"{call}: got values of shape {first.shape} and {second.shape}; pass the same items in the same order"
-        )
+        raise MetricError(f"{call}: got shapes {first.shape} and {second.shape}; pass the same items in the same order")
     lowest = min(0.0, float(first.min()), float(second.min()))
     first, second = first - lowest, second - lowest
-    right = ClusterTotals.of(call, first, clusters)
-    # If all were lost, every sign would be the same: the smallest p that there can be.
-    if 2.0 ** (1 - np.count_nonzero(right.sums)) > level:
+    totals = ClusterTotals.of(call, first, clusters)
+    # If `new` lost everything, all clusters' signs would be the same. That gives the smallest possible p.
+    if 2.0 ** (1 - np.count_nonzero(totals.sums)) > level:
         return None
     change = ClusterTotals.of(call, first - second, clusters)
     most = float(first.mean())
     if is_binary(first) and is_binary(second):
-        # Runs that agree everywhere show nothing of their clusters: each is then worth one item.
+        # Runs that agree everywhere have no effective number of items: each cluster then counts as one.
         effective = effective_items(first - second, clusters) or len(change)
-        seen = smallest_seen(max(1, int(effective)), float((first != second).mean()), alpha=level, power=power)
-    else:  # so many standard errors from 0; none if every item changed alike
+        smallest = smallest_seen(max(1, int(effective)), float((first != second).mean()), alpha=level, power=power)
+    else:  # None if every item changed alike, without a standard error
         freedom, error = len(change) - 1, float(np.sqrt(change.variance()))
-        seen = float(stdtrit(freedom, 1 - level / 2) + stdtrit(freedom, power)) * error or None
-    return most if seen is None else min(seen, most)
+        smallest = float(stdtrit(freedom, 1 - level / 2) + stdtrit(freedom, power)) * error or None
+    return most if smallest is None else min(smallest, most)

@@ -1,7 +1,7 @@
-"""Prediction-powered means: people judge some items, a model all of them, and the mean is that of people.
+"""Prediction-powered means: people judge some items, a model judges all, and people's mean over all is estimated.
 
-The model's mean over many items is corrected by its error on the items that people judged, so that the estimate is
-people's whatever the model is worth; a good one narrows the interval.
+The model's mean over many items is corrected by its error on the items that people judged. So the estimate has no bias,
+however bad the model is, and a good model narrows the interval.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _FEWEST = 20
 
 
 class Powered(NamedTuple):
-    """A mean of people's values: with the model's help, its weight, and the items that the help is worth.
+    """An estimate of people's mean with the help of a model, and how much the model helps.
 
     Attributes:
-        weight: how much the model counts, from 0 (not at all) to 1.
-        worth: people's items that would give an interval as short without a model.
+        weight: of the model's values in the estimate, from 0 (not used) to 1.
+        worth: how many items people alone would have to judge for an interval as short.
     """
 
     mean: float
@@ -48,17 +48,18 @@ def prediction_powered(
     """Return the mean of people's values with the help of a judge.
 
     Args:
-        people: of the items that people judged, float `(n,)`; of 0 and 1 the interval keeps to [0, 1].
+        people: people's values of the items that they judged, float `(n,)`; if all are 0 or 1, the interval is within
+            [0, 1].
         judge: the judge's values of the same items, `(n,)`.
         others: the judge's values of other items of the same kind, `(N,)`.
-        clusters, other_clusters: the unit of resampling of each item; every item by itself if None. A name in both is
-            one cluster.
+        clusters, other_clusters: the cluster of each item; items are independent if None. A name in both is one
+            cluster.
 
     Raises:
         MetricError: shapes differ, or a value is not finite.
 
-    The mean is `w mean(others) + mean(people - w judge)` with the weight w that makes it most exact, from 0 to 1. Of
-    shares the interval is Wilson's for as many items as the variance is worth, which holds near 0 and 1.
+    The mean is `w mean(others) + mean(people - w judge)`, with the weight w from 0 to 1 that has the least variance. If
+    people's values are 0 or 1, it is Wilson's interval of as many items as give this variance: it holds near 0 and 1.
 
     Source: Angelopoulos, Duchi & Zrnic (2023), PPI++, equation 4 and section 6.
 
@@ -68,45 +69,41 @@ def prediction_powered(
     (0.735, 0.6, True)
     """
     check_level(_CALL, level)
-    values, guesses, rest = (check_values(_CALL, part, binary=False) for part in (people, judge, others))
+    values, guesses, other_guesses = (check_values(_CALL, column) for column in (people, judge, others))
     if len(values) != len(guesses):
         raise MetricError(f"{_CALL}: people judged {len(values)} items and the judge {len(guesses)} of them; give all")
-    codes, other_codes = (
-        number_clusters(_CALL, names, len(part)) for names, part in ((clusters, values), (other_clusters, rest))
-    )
-    n, count, binary = len(values), len(rest), is_binary(values) and is_binary(guesses)
-    spread = float(np.var(np.concatenate([guesses, rest]), ddof=1))
+    n, count, binary = len(values), len(other_guesses), is_binary(values) and is_binary(guesses)
+    codes, other_codes = number_clusters(_CALL, clusters, n), number_clusters(_CALL, other_clusters, count)
+    spread = float(np.var(np.concatenate([guesses, other_guesses]), ddof=1))
     covariance = float(np.mean((values - values.mean()) * (guesses - guesses.mean())))
     weight = 0.0 if spread == 0 else min(max(covariance / ((1 + n / count) * spread), 0.0), 1.0)
-    mean = weight * float(rest.mean()) + float((values - weight * guesses).mean())
-    if is_binary(values):  # a judge that gets more of the others right could lift a share above 1
+    corrections = values - weight * guesses
+    mean = weight * float(other_guesses.mean()) + float(corrections.mean())
+    if is_binary(values):  # a judge with more right among the others could lift a share above 1
         mean = min(max(mean, 0.0), 1.0)
-    variance = weight**2 * _variance(rest, other_codes) + _variance(values - weight * guesses, codes)
-    if clusters is not None and other_clusters is not None:  # people may have judged a part of a cluster
-        shared = np.intersect1d(np.unique(clusters), np.unique(other_clusters), return_indices=True)[1:]
-        parts = ((values - weight * guesses, codes, shared[0]), (rest, other_codes, shared[1]))
-        totals = [np.bincount(numbers, part - part.mean())[held] for part, numbers, held in parts]
-        variance += 2 * weight * float(totals[0] @ totals[1]) / (n * count)
+    variance = weight**2 * _variance(other_guesses, other_codes) + _variance(corrections, codes)
+    if clusters is not None and other_clusters is not None:  # clusters of which people judged a part: a covariance
+        _, here, there = np.intersect1d(np.unique(clusters), np.unique(other_clusters), return_indices=True)
+        totals = np.bincount(codes, corrections - corrections.mean())[here]
+        other_totals = np.bincount(other_codes, other_guesses - other_guesses.mean())[there]
+        variance += 2 * weight * float(totals @ other_totals) / (n * count)
     if weight > 0 and binary:
-        # Without an error of the judge the estimated variance would be 0: the variance of one more error is added,
-        # less of it the more errors there are. bench/prediction_powered.py measures how often intervals hold the truth.
-        errors = values != guesses
-        wrong = errors.sum() if codes is None else np.count_nonzero(np.bincount(codes, errors))
+        # If the judge made no error, the estimated variance would be 0. So the variance of one more error is added, and
+        # less if there are errors; bench/prediction_powered.py measures how often intervals then hold the truth.
+        wrong = np.count_nonzero(np.bincount(codes, values != guesses))  # clusters with an error
         variance += 1 / (1 + wrong / 2) / n**2
-    groups = n if codes is None else len(np.unique(codes))
+    groups = len(np.unique(codes))
     if groups < _FEWEST:
-        return Powered(
-            mean, without_bounds(level, f"{groups} {'items' if clusters is None else 'clusters'}"), weight, n
-        )
+        noun = "items" if clusters is None else "clusters"
+        return Powered(mean, without_bounds(level, f"{groups} {noun}"), weight, n)
     worth = float(n if variance == 0 else n * max(_variance(values, codes) / variance, 1.0))
     return Powered(mean, _interval(mean, variance, values, groups, level), weight, worth)
 
 
-def _variance(values: NDArray[np.float64], codes: NDArray[np.int64] | None) -> float:
-    """Return the variance of a mean, of clusters by their totals of residuals."""
-    residuals = values - values.mean()
-    totals = residuals if codes is None else np.bincount(codes, residuals)
-    groups = np.count_nonzero(np.bincount(codes)) if codes is not None else len(values)
+def _variance(values: NDArray[np.float64], codes: NDArray[np.int64]) -> float:
+    """Return the variance of a mean, by the totals of the clusters' residuals."""
+    totals = np.bincount(codes, values - values.mean())
+    groups = len(totals)
     return 0.0 if groups < 2 else float((totals**2).sum() * groups / (groups - 1) / len(values) ** 2)
 
 
@@ -118,7 +115,7 @@ def _interval(mean: float, variance: float, people: NDArray[np.float64], groups:
         reach = quantile * variance**0.5
         return Interval(mean - reach, mean + reach, level, "prediction-powered")
     share = min(max(mean, 0.0), 1.0)
-    # A share of 0 or 1, or one without variance, is worth its clusters.
-    worth = share * (1 - share) / variance if variance > 0 and 0 < share < 1 else float(groups)
-    low, high = wilson_bounds(share, worth, quantile)
+    # As many independent items as give this variance; for a share of 0 or 1, or without variance, the clusters.
+    items = share * (1 - share) / variance if variance > 0 and 0 < share < 1 else float(groups)
+    low, high = wilson_bounds(share, items, quantile)
     return Interval(float(low), float(high), level, "prediction-powered, wilson")

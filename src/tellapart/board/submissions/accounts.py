@@ -1,9 +1,9 @@
 """The state of hidden benchmarks: its database, accounts in it (users, tokens, sessions), and limits on requests.
 
-A token is `tap_<id>_<secret>` with 256 random bits. The database holds an HMAC of the secret under the server's
-key, and neither is of use without the other; a slow hash would add nothing for a secret that cannot be guessed.
-Digests are compared in constant time, and for an unknown id a digest is compared, too. A token or session that was
-found to be over stays so, even if the server's clock goes back.
+A token is `tap_<id>_<secret>` with 256 random bits. The database holds an HMAC of the secret under the server's key,
+and neither is of use without the other. A slow hash would add nothing, since the secret cannot be guessed. Digests are
+compared in constant time, and for an unknown id a digest is compared, too. A token or session that has once expired
+stays invalid, even if the server's clock goes back.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from tellapart.data.rows import read_object, read_toml
 from tellapart.data.validation import validate
 from tellapart.errors import StoreError, TellapartError
 
-# Without its secret every token is void; with an emptied or older database limits and closings are forgotten, and with
-# another truth every number changes. None of this looks like an error by itself, so files that belong together are
-# marked in both places: the database holds the secret's fingerprint and the digests of the prepared files, and
-# `marker.json` next to it the fingerprint and the database's counters. A start finds them in agreement, or stops.
+# Without the secret every token is void, with an emptied or older database limits and closings are forgotten, and with
+# another truth every number changes. None of this looks like an error by itself. So the database holds marks: the
+# secret's fingerprint and the digests of the prepared files. `marker.json` next to it holds the fingerprint and the
+# database's counters. If they disagree, the board does not start.
 #
 # Every change of the database is one transaction with `BEGIN IMMEDIATE`: of two files sent at the same moment only one
 # can be the last that a limit allows.
@@ -46,7 +46,7 @@ from tellapart.errors import StoreError, TellapartError
 _SCHEMA = 3
 _TABLES = Path(__file__).with_name("tables.sql").read_text(encoding="utf-8").split("\n\n")
 
-#: States of a submission that has not ended.
+#: The states of a submission that is not finished.
 UNDER_WAY = ("received", "validated", "measuring")
 
 _QUERIES = read_toml(Path(__file__).with_name("queries.toml"))
@@ -114,16 +114,15 @@ class Database:
         return next(iter(self.all(query, *values)), None)
 
     def counters(self) -> dict[str, int]:
-        """Return the counts that only grow."""
+        """Return the database's counters, which only grow."""
         with self.look() as connection:
             return read_counters(connection)
 
     @staticmethod
     def log(connection: sqlite3.Connection, at: float, who: str, what: str, about: Mapping[str, Any]) -> None:
         """Add an entry to the log, in the same transaction as the change that it records."""
-        connection.execute(
-            "INSERT INTO log (at, who, what, about) VALUES (?, ?, ?, ?)", (at, who, what, json.dumps(about))
-        )
+        values = (at, who, what, json.dumps(about))
+        connection.execute("INSERT INTO log (at, who, what, about) VALUES (?, ?, ?, ?)", values)
 
 
 def read_counters(connection: sqlite3.Connection) -> dict[str, int]:
@@ -138,7 +137,7 @@ def read_marks(connection: sqlite3.Connection) -> dict[str, str]:
 
 
 def describe_damage(connection: sqlite3.Connection) -> str:
-    """Return the faults of an open database, in words; nothing if it is intact, or has no tables yet."""
+    """Return the first fault of an open database, in words; an empty text if it is intact, or has no tables yet."""
     schema = _read_schema(connection)
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if schema and version != _SCHEMA:
@@ -192,12 +191,12 @@ class State:
     @staticmethod
     @contextmanager
     def usable(folder: Path) -> Iterator[None]:
-        """Say what to do about an error of the database that is raised within the block."""
+        """Add the remedy to an error of the database that is raised within the block."""
         try:
             yield
         except sqlite3.Error as error:
-            what = f"{folder / DATABASE} cannot be used as the board's database"
-            raise StoreError(f"{what}: {error}; {REMEDY}") from error
+            why = f"{folder / DATABASE} cannot be used as the board's database: {error}"
+            raise StoreError(f"{why}; {REMEDY}") from error
 
     def __init__(self, folder: Path, *, accept: bool = False) -> None:
         if not accept and (loss := next(find_losses(folder), None)):
@@ -208,7 +207,7 @@ class State:
                 rows.execute("DELETE FROM mark")
                 Database.log(rows, time.time(), "command line", "state accepted", {})
             rows.execute("INSERT OR IGNORE INTO mark VALUES ('secret', ?)", (_secret_fingerprint(self.secret),))
-        self._noted = self.database.counters()
+        self._noted = self.database.counters()  # as `marker.json` has them
         if accept or not (folder / MARKER).is_file():
             write_marker(folder, self.secret, self._noted)
 
@@ -216,7 +215,7 @@ class State:
         """Write the database's counters next to it if they have grown."""
         counters = self.database.counters()
         if counters != self._noted:
-            with suppress(StoreError):  # a full disk: later
+            with suppress(StoreError):  # of a full disk: they are noted later
                 write_marker(self.folder, self.secret, counters)
                 self._noted = counters
 
@@ -245,7 +244,7 @@ def find_losses(state: Path, *, at_rest: bool = False) -> Iterator[str]:
     """Yield, in a line each, the lost, replaced or damaged parts of the state; nothing for a folder that is new."""
     marker = None
     try:
-        # Before the database, whose counters only grow.
+        # The marker is read before the database: its counters may have grown since, and are never smaller.
         marker = validate(Marker, read_object(path), str(path)) if (path := state / MARKER).exists() else None
     except TellapartError as error:
         yield str(error)
@@ -283,7 +282,7 @@ def find_losses(state: Path, *, at_rest: bool = False) -> Iterator[str]:
 
 @contextmanager
 def look_into(database: Path, *, at_rest: bool = False) -> Iterator[sqlite3.Connection]:
-    """Yield a connection that only reads."""
+    """Yield a connection that only reads; `at_rest`: nobody writes, as in a backup."""
     if not database.is_file():
         raise FileNotFoundError(f"there is no {database}")
     # Not mode=ro: after a power cut the log of changes must be taken in first, which writes.
@@ -303,7 +302,7 @@ def _read_secret(state: Path) -> bytes:
     path = state / SECRET
     try:
         state.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if not path.exists():  # on the disk before it has its name, and made by one of several processes
+        if not path.exists():  # it is on the disk before it gets its name, and only one of several processes names it
             number, draft = tempfile.mkstemp(prefix=".secret-", dir=state)
             try:
                 with os.fdopen(number, "wb") as file:
@@ -346,7 +345,7 @@ _MOST = 10_000  # buckets; the one unused for longest is dropped first, and is f
 
 
 def network(host: str) -> str:
-    """Return the part of an address that is one sender's: all of IPv4; of IPv6 64 bits, as everyone gets the others."""
+    """Return the part of an address that belongs to one sender: all of IPv4, the first 64 bits of IPv6."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -358,7 +357,7 @@ def network(host: str) -> str:
 
 
 class RateLimit:
-    """A limit on requests a minute; as many may come at once."""
+    """A limit on requests a minute of each sender; all of a minute's may come at once."""
 
     def __init__(self, a_minute: int, clock: Callable[[], float]) -> None:
         self.a_minute, self.clock = a_minute, clock
@@ -380,7 +379,7 @@ class RateLimit:
 
 
 class UploadLimit:
-    """A limit on uploads at the same time: each holds a connection, memory and room on the disk."""
+    """A limit on uploads at the same time: an upload takes a connection, memory and room on the disk."""
 
     def __init__(self, *, each: int = 2, most: int = 8) -> None:
         self.each, self.most = each, most
@@ -389,7 +388,7 @@ class UploadLimit:
 
     @contextmanager
     def hold(self, user: str) -> Iterator[int]:
-        """Hold a place while the block lasts; yield how many other places are held."""
+        """Count an upload of a user while the block lasts; yield how many other uploads there are."""
         with self._lock:
             others = self._uploads.total()
             if self._uploads[user] >= self.each:
@@ -413,18 +412,17 @@ Role = Literal["reader", "submitter", "admin"]
 
 _ROLES: tuple[str, ...] = get_args(Role)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-#: Seconds.
-DAY = 86_400
+DAY = 86_400  # seconds
 _SERVER = "server"  # the log's name for actions without a user
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The user of a request, and the id of the token."""
+    """The user of a request."""
 
     user: str
     role: Role
-    token: str
+    token: str  # the id of the token
 
     def may(self, role: Role) -> bool:
         """Return whether the account's role includes this one."""
@@ -484,23 +482,21 @@ class Accounts:
             self.database.log(rows, now, by, "token revoked", {"token": id_})
 
     def of_token(self, token: str, before_refusal: Callable[[str], None] = lambda _user: None) -> Account:
-        """Return the account of a token."""
-        _, id_, secret = ("", *token.removeprefix("tap_").partition("_")[::2])
+        """Return the account of a token; `before_refusal` is called with its user, or an empty name."""
+        id_, _, secret = token.removeprefix("tap_").partition("_")
         row = self.database.one("SELECT token.*, role FROM token JOIN user ON name = user WHERE id = ?", id_)
         digest = keyed_hash(self.key, "token", secret.encode("utf-8", "replace").decode())
         right = hmac.compare_digest(digest, row["digest"] if row else keyed_hash(self.key, "nobody's"))
         if row is not None and right and row["revoked"] is None and self.clock() < row["expires"]:
             return Account(row["user"], row["role"], row["id"])
         before_refusal(row["user"] if row is not None else "")
-        if row is not None:  # a known id: a stolen, old or mistyped token; anything else is only noise
+        if row is not None:  # a stolen, old or mistyped token is logged; unknown ids would only fill the log
             why = "wrong secret" if not right else "revoked" if row["revoked"] is not None else "expired"
             with self.database.change() as rows:
-                if why == "expired":  # for good: a clock that is set back makes it no better
+                if why == "expired":  # for good, even if the clock is set back
                     rows.execute("UPDATE token SET revoked = expires WHERE id = ? AND revoked IS NULL", (id_,))
                 self.database.log(rows, self.clock(), row["user"], "token refused", {"token": id_, "why": why})
-        raise RefusedError(
-            401, "this token is not good: mistyped, expired or revoked; ask an admin of the board for another"
-        )
+        raise RefusedError(401, "this token is mistyped, expired or revoked; ask an admin of the board for another")
 
     def sign_in(self, token: str, *, hours: float, before_refusal: Callable[[str], None] = lambda _user: None) -> str:
         """Begin a browser session; return its cookie. `before_refusal` as of `of_token`."""
@@ -514,14 +510,14 @@ class Accounts:
         return cookie
 
     def of_session(self, cookie: str) -> Account | None:
-        """Return the account of a session; None without a cookie, or if the session or its token is over."""
+        """Return the account of a session; None without a cookie, or if the session or its token has expired."""
         if not cookie:
             return None
         now, digest = self.clock(), keyed_hash(self.key, "session", cookie)
         row = self.database.one(_QUERIES["find_session"], now, digest)
         if row is None:
             return None
-        if not row["good"]:  # for good: a clock that is set back opens it no more
+        if not row["good"]:  # ended for good, even if the clock is set back
             with suppress(sqlite3.OperationalError), self.database.change() as rows:
                 rows.execute("DELETE FROM session WHERE digest = ?", (digest,))
             return None
@@ -539,6 +535,4 @@ class Accounts:
     def check_form(self, cookie: str, key: str) -> None:
         """Refuse a form that is not from this session's pages."""
         if not hmac.compare_digest(self.form_key(cookie).encode(), key.encode("utf-8", "replace")):
-            raise RefusedError(
-                403, "this form was not sent from the board's own page, or the session is over; load it again"
-            )
+            raise RefusedError(403, "this form is not from the board's own page, or the session is over; load it again")

@@ -89,7 +89,7 @@ def board_new(folder: PathGiven, pairs: PathGiven, *, name: str | None = None, t
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(f"{folder} cannot be made: {error.strerror}; name another folder") from error
-    # As a file in the folder names it, if they are near each other: both can be moved then.
+    # The board file names pairs near its folder by a relative path, so that both can be moved together.
     target, base = pairs.expanduser().resolve(), folder.resolve()
     is_near = target.is_relative_to(base.parent) and not pairs.expanduser().is_absolute()
     text = fill_text(
@@ -106,19 +106,19 @@ def board_new(folder: PathGiven, pairs: PathGiven, *, name: str | None = None, t
     return file
 
 
-# A backup is a folder: `state`, which takes the place of a state's folder as it is, and `manifest.json` with the size
-# and SHA-256 of each of its files. The database is copied in one transaction, before the uploads: every file that a row
-# of it waits for was on the disk by then. If one of them was refused and deleted meanwhile, both are copied again.
+# A backup is a folder with `state`, a copy of the state's folder that can replace it, and `manifest.json`, with size
+# and SHA-256 of each file. The database is copied in one transaction before the uploads: files of its rows were on the
+# disk by then. If one of them was refused and deleted meanwhile, database and uploads are copied again.
 
-#: The list of a backup's files, and how often the database and the uploads are copied until they agree.
+#: The list of a backup's files, and the most times that database and uploads are copied until they agree.
 MANIFEST, _MOST_TIMES = "manifest.json", 10
 
 
 class Manifest(BaseModel, frozen=True, extra="forbid"):
-    """When a backup was made (seconds since 1970), and its files: paths from `state` -> bytes and SHA-256."""
+    """The files of a backup."""
 
-    made: float
-    files: dict[str, tuple[int, str]]
+    made: float  # seconds since 1970
+    files: dict[str, tuple[int, str]]  # path within `state` -> its bytes and SHA-256
 
 
 def back_up(state: Path, target: Path) -> Manifest:
@@ -141,7 +141,7 @@ def back_up(state: Path, target: Path) -> Manifest:
                     closing(sqlite3.connect(copy / DATABASE)) as database,
                 ):
                     source.backup(database)
-                    database.execute("PRAGMA journal_mode = DELETE")  # one file: the board switches it back
+                    database.execute("PRAGMA journal_mode = DELETE")  # without log files; a served board has them again
             except sqlite3.Error as error:
                 raise StoreError(f"{state / DATABASE} cannot be copied: {error}") from error
             _copy_uploads(state / "uploads", copy / "uploads")
@@ -163,7 +163,7 @@ def back_up(state: Path, target: Path) -> Manifest:
 
 
 def _copy_uploads(uploads: Path, copy: Path) -> None:
-    """Copy the files that were sent, but for those that are deleted meanwhile."""
+    """Copy the submitted files, except those that are deleted meanwhile."""
     copy.mkdir(mode=0o700, exist_ok=True)
     for folder in uploads.glob("[!.]*/"):
         try:
@@ -232,8 +232,8 @@ def _check_rows(state: Path, rows: sqlite3.Connection) -> Iterator[str]:
 def _find_lost_uploads(state: Path, rows: sqlite3.Connection) -> Iterator[str]:
     for row in rows.execute("SELECT id, state FROM submission"):
         if row["state"] in UNDER_WAY and not any((state / "uploads" / row["id"]).glob("sent*")):
-            again = "SELECT state FROM submission WHERE id = ?"
-            if rows.execute(again, (row["id"],)).fetchone()[0] in UNDER_WAY:  # not ended meanwhile
+            state_now = rows.execute("SELECT state FROM submission WHERE id = ?", (row["id"],)).fetchone()[0]
+            if state_now in UNDER_WAY:  # it has not ended meanwhile
                 yield f"{state / 'uploads' / row['id']} is gone, and submission {row['id']} was not measured yet"
 
 
@@ -320,10 +320,9 @@ def board_user(name: str, board: PathGiven, *, role: str = "submitter", days: fl
     except RefusedError as refused:
         if refused.status != 409:
             raise
-        if (current := accounts.role(name)) != role:  # or the token would allow more, or less, than `role` names
-            raise DataError(
-                f"{name} has the role {current}, not {role}; name role={current}, or another user"
-            ) from refused
+        if (current := accounts.role(name)) != role:  # the token would allow more, or less, than `role`
+            why = f"{name} has the role {current}, not {role}"
+            raise DataError(f"{why}; name role={current}, or another user") from refused
     token_id, token = accounts.issue(name, days=days, by="command line")
     submissions.state.note_counters()
     return BoardToken(name, role, token_id, token)
@@ -394,7 +393,7 @@ def board_accept(board: PathGiven) -> AcceptedState:
 
 
 def board_retry(board: PathGiven, files: str | Sequence[str] | None = None) -> tuple[str, ...]:
-    """Measure files again that failed through no fault of theirs; the board may be running.
+    """Measure `failed` files again, during which the server died or had a fault; the board may be running.
 
     Args:
         board: a board file (TOML).

@@ -20,22 +20,22 @@ from tellapart.errors import DataError, TellapartError
 from tellapart.tasks.pairs import PAIRS
 from tellapart.tasks.registry import HIDEABLE, TASKS
 
-# A number rounded to a step of 0.01 takes one of 101 values, so a file with one number tells at most log2(101) = 6.66
+# A number rounded to a step of 0.01 takes one of 101 values, so a file with one number reveals at most log2(101) = 6.66
 # bits. Labels are bits, too: an item of two images and two texts hides one, an item of `m` texts log2(m), and a task's
 # record counts as one. Labels that can be guessed, or that follow from one another, hide less.
 #
-# That bounds all labels together. The difference attack gets one sooner: tied scores are always wrong, so a file that
-# guesses the first `j` items and ties the rest scores (right guesses among them) / n, and a search over `j` finds the
-# item at which the rounded number first rises. From then on each file tells one more label, or more where a step is a
-# few items (`bench/label_attack.py`). Rounding only lengthens the search by a logarithm: the guard is the limit on
-# files, and a private split.
+# That bounds all labels together. The difference attack learns one label sooner. Tied scores are always wrong, so a
+# file that guesses the first `j` items and ties the others gets the number (right guesses) / n. A search over `j` finds
+# the item at which the rounded number first rises. From then on each file reveals one more label, or more if a step is
+# a few items (`bench/label_attack.py`). Rounding lengthens the search only by a logarithm. What protects labels is the
+# limit on files, and the private split.
 
-#: A probability that is left out of a sum.
-_NEVER = 1e-12
+#: Probabilities below this are left out of a sum.
+_NEGLIGIBLE = 1e-12
 
 
 def in_points(step: float) -> str:
-    """Return a step as percentages are read: in points."""
+    """Return a step in percentage points, in words: `1 point`, `0.5 points`."""
     points = f"{float(100 * exact_step(step)):g}"
     return f"{points} point" if points == "1" else f"{points} points"
 
@@ -57,7 +57,7 @@ def label_bits(items: int, shape: tuple[int, int] | None) -> float:
 
 
 def allowed_submissions(items: int, shape: tuple[int, int] | None, step: float, share: float, numbers: int = 1) -> int:
-    """Return the most submissions that together give at most a share of the labels' bits away."""
+    """Return how many submissions together reveal at most a share of the labels' bits."""
     return int(share * label_bits(items, shape) / leaked_bits(1, step, numbers))
 
 
@@ -76,8 +76,9 @@ def submissions_for_one_label(items: int, step: float, shape: tuple[int, int] | 
     """Return how many submissions the best search that we know takes on average until it is certain of one label.
 
     If one right item changes the number, one file with one guess reveals its label. Else the guess at which the number
-    rises is distributed as the `first_step`-th success (a negative binomial), and each file halves what is left of that
-    probability. In a task the tie is an answer that is certainly wrong; a statement has none, and takes longer.
+    rises is distributed as the `first_step`-th success (a negative binomial), and each file halves the remaining
+    probability. In a task an answer that is certainly wrong takes the place of the tie. Statements have no such answer,
+    and take longer.
     """
     needed = first_step(items, step)
     if needed == 1:
@@ -85,63 +86,65 @@ def submissions_for_one_label(items: int, step: float, shape: tuple[int, int] | 
     totals = [0.0, *accumulate(rise_chances(items, step, shape))]
 
     def count_files(start: int, end: int) -> float:
-        """Count the files of a search among places, times the probability that it comes to them."""
-        if end - start < 2 or (share := totals[end] - totals[start]) < _NEVER:
+        """Return the expected number of files that the search needs between two guesses."""
+        if end - start < 2 or (probability := totals[end] - totals[start]) < _NEGLIGIBLE:
             return 0.0
-        middle = middle_place(totals, start, end)
-        return share + count_files(start, middle) + count_files(middle, end)
+        middle = middle_index(totals, start, end)
+        return probability + count_files(start, middle) + count_files(middle, end)
 
     return count_files(0, len(totals) - 1)
 
 
 def rise_chances(items: int, step: float, shape: tuple[int, int] | None = (2, 2)) -> list[float]:
-    """Return how probably the number first rises with guess `first_step`, the next, and so on; last: never."""
+    """Return the probabilities that the number first rises with guess `first_step`, the next... and never."""
     needed, right = first_step(items, step), 2 ** -label_bits(1, shape)
-    last = min(items, math.ceil((needed + 12 * math.sqrt(needed)) / right))  # what lies beyond is below a millionth
-    right_and_wrong = math.log(right), math.log1p(-right)
+    last = min(items, math.ceil((needed + 12 * math.sqrt(needed)) / right))  # a later rise has less than a millionth
+    log_right, log_wrong = math.log(right), math.log1p(-right)
     chances = []
-    for place in range(needed, last + 1):
-        ways = math.lgamma(place) - math.lgamma(needed) - math.lgamma(place - needed + 1)
-        chances.append(math.exp(ways + needed * right_and_wrong[0] + (place - needed) * right_and_wrong[1]))
+    for guess in range(needed, last + 1):
+        log_ways = math.lgamma(guess) - math.lgamma(needed) - math.lgamma(guess - needed + 1)
+        chances.append(math.exp(log_ways + needed * log_right + (guess - needed) * log_wrong))
     return [*chances, max(0.0, 1 - sum(chances))]
 
 
-def middle_place(totals: Sequence[float], start: int, end: int) -> int:
-    """Return the place between two others, of running totals, that parts what lies between them most evenly."""
+def middle_index(totals: Sequence[float], start: int, end: int) -> int:
+    """Return the index between two others at which running totals are nearest to the middle of the others' totals."""
     half = (totals[start] + totals[end]) / 2
-    place = bisect_left(totals, half, start + 1, end - 1)
-    return place - 1 if place - 1 > start and half - totals[place - 1] < totals[place] - half else place
+    index = bisect_left(totals, half, start + 1, end - 1)
+    return index - 1 if index - 1 > start and half - totals[index - 1] < totals[index] - half else index
 
 
-#: What a hidden benchmark may be called.
+#: The names that a hidden benchmark may have, such as `clocks-2`.
 BENCHMARK_NAME = r"^[a-z0-9][a-z0-9-]{0,62}$"
 
 
 class _Settings(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
+    """A table of a board file, whose paths are relative to the file."""
+
     def below(self, folder: Path) -> Self:
         """Return the settings with their paths relative to a folder."""
-        return self.model_copy(
-            update={name: folder / value.expanduser() for name, value in self if isinstance(value, Path)}
-        )
+        paths = {name: folder / value.expanduser() for name, value in self if isinstance(value, Path)}
+        return self.model_copy(update=paths)
 
 
 class HiddenBenchmark(_Settings, frozen=True):
     """A benchmark with hidden labels.
 
     Attributes:
-        name: in addresses and tables: lower case letters, digits and hyphens.
-        pairs: folder of a pair set, with its labels.
+        name: its name in addresses and tables: lower case letters, digits and hyphens.
+        pairs: the folder of a pair set, with its labels.
         benchmark: instead of `pairs`, a benchmark of the catalogue, of pairs or of a task.
         data, images: that benchmark's files, as `--data` and `--images` name them; nothing is fetched.
-        title: for people; the name if not given.
-        protocol: of pairs, `scores` of images and texts or `answers` in words (2x2 items; as `pairing:` asks them); of
-            a task its `predictions`, the default.
-        metrics: that are published, models being ranked by the last; the headline's if not given.
-        public_share: of the items, without splitting a cluster, whose numbers are published while the benchmark is
-            open.
-        step: to which numbers are rounded.
-        daily, total: files of a user that count.
-        largest_share: of the public labels' bits that one user's files may give away; above 1 to try things out.
+        title: its name for people; `name` if not given.
+        protocol: the content of submitted files: `scores` of images and texts, `answers` in words (2x2 items; as
+            `pairing:` asks them), or a task's `predictions`, its default.
+        metrics: the published metrics, of which the last ranks models; the headline's if not given.
+        public_share: the share of the items whose numbers are published while the benchmark is open; no cluster is
+            split.
+        step: the step to which numbers are rounded.
+        daily: how many files of a user count on one day.
+        total: how many files of a user count in all.
+        largest_share: the share of the public labels' bits that one user's files may reveal; above 1 for trials.
         closes: when it closes by itself.
     """
 
@@ -173,9 +176,8 @@ class HiddenBenchmark(_Settings, frozen=True):
             raise ValueError("name either `pairs`, a pair set's folder, or `benchmark`, one of the catalogue")
         if self.benchmark is None and (self.data or self.images):
             raise ValueError("`data` and `images` are of a `benchmark`; a pair set's folder holds everything")
-        if self.protocol not in (
-            allowed := PAIRS.accepts if self.benchmark is None else _allowed_protocols(self.benchmark)
-        ):
+        allowed = PAIRS.accepts if self.benchmark is None else _allowed_protocols(self.benchmark)
+        if self.protocol not in allowed:
             raise ValueError(f"protocol {self.protocol!r}: of this benchmark {' or '.join(allowed)} are taken")
         return self
 
@@ -183,9 +185,7 @@ class HiddenBenchmark(_Settings, frozen=True):
 def _allowed_protocols(name: str) -> tuple[str, ...]:
     """Return the protocols that a benchmark of the catalogue allows, the default first."""
     if ":" in name:
-        raise ValueError(
-            f"{name!r} is not of the catalogue (`tellapart ls benchmarks`); a folder of pairs is named by `pairs`"
-        )
+        raise ValueError(f"{name!r} is not in the catalogue (`tellapart ls benchmarks`); `pairs` names a set's folder")
     try:
         task = find_benchmark(name).task
     except TellapartError as error:
@@ -202,12 +202,12 @@ class SubmissionSettings(_Settings, frozen=True):
     """Limits of a server that takes files and measures them.
 
     Attributes:
-        state: folder of the server's secret, its database, the task files and the submitted files.
-        upload_bytes: the largest file.
-        spare_bytes: that must stay free on the disk.
-        seconds: of CPU time to read one file, and again to measure it.
-        memory_bytes: of address space, likewise.
-        requests_a_minute: of one token or, without one, of one address.
+        state: the folder of the server's secret, its database, the task files and the submitted files.
+        upload_bytes: the size of the largest file.
+        spare_bytes: how many bytes must stay free on the disk.
+        seconds: CPU time to read one file, and as much again to measure it.
+        memory_bytes: address space, likewise.
+        requests_a_minute: requests with one token or, without a token, from one address.
         sign_ins_a_minute: attempts from one address.
         session_hours: until a browser must sign in again.
         secure_cookies: send cookies over https alone; set it if the board is reached that way.
@@ -234,9 +234,7 @@ class HiddenSettings(_Settings, frozen=True):
 def read_hidden(path: Path) -> HiddenSettings | None:
     """Read a board file's hidden benchmarks; None if it has none. Folders are relative to the file."""
     if not path.exists():
-        raise DataError(
-            f"no board file {path}; for hidden labels, `tellapart board new DIR --pairs P` makes DIR/board.toml"
-        )
+        raise DataError(f"no board file {path}; for hidden labels, `tellapart board new DIR --pairs P` writes one")
     content = read_toml(path)
     if not content.get("hidden"):
         return None
@@ -254,7 +252,7 @@ def read_hidden(path: Path) -> HiddenSettings | None:
 def check_limits(
     benchmark: HiddenBenchmark, items: int, shape: tuple[int, int] | None, numbers: int
 ) -> dict[str, float]:
-    """Return how much a user's files give away of the public labels; refuse limits under which it could be too much."""
+    """Return how much a user's files reveal of the public labels; refuse limits that allow too much."""
     leaked, hidden = leaked_bits(benchmark.total, benchmark.step, numbers), label_bits(items, shape)
     if leaked > benchmark.largest_share * hidden:
         allowed = allowed_submissions(items, shape, benchmark.step, benchmark.largest_share, numbers)
@@ -274,15 +272,17 @@ def check_limits(
 
 #: Steps of rounding, the finest first. Coarser ones leave so few numbers that models with many errors have the same.
 STEPS = (0.01, 0.02, 0.05, 0.1)
+#: A step finer than this is taken only if it allows so many files.
 _USEFUL, _ENOUGH_FILES = 0.05, 10
-#: The public part may be smaller than its share by so much, for clusters are not split.
+#: The public part may be smaller than its share by this factor, as clusters are not split.
 _LEAST = 0.9
 
 
 def fit_limits(items: int, shape: tuple[int, int]) -> dict[str, float] | None:
-    """Return `public_share`, `daily`, `total` and the finest `step` at which a total of ten files may count.
+    """Return `public_share`, `daily`, `total` and the finest `step` at which ten files of a user may count.
 
-    If none allows ten, it is 0.05 and as many files as may be; 0.1 if 0.05 allows none; None if no step allows one.
+    If 0.01 and 0.02 do not allow ten, the step is 0.05 with as many files as it allows, or 0.1 if 0.05 allows none.
+    None if no step allows a file.
     """
     limits = {name: HiddenBenchmark.model_fields[name].default for name in ("public_share", "daily", "total")}
     share = HiddenBenchmark.model_fields["largest_share"].default

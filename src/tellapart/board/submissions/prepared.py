@@ -1,8 +1,8 @@
-"""A hidden benchmark: the task file for everyone, the truth, which stays on the server, and measuring by it.
+"""A hidden benchmark: its task file for everyone, its labels, which stay on the server, and measuring by them.
 
-In `<state>/hidden/<name>/`, `task.zip` has the published items, `truth.json` the labels and the key that undoes the
-shuffle, both written once: a second shuffle would invalidate earlier submissions. `published.json` has the published
-items again, for the process that reads files and must not see the truth.
+In `<state>/hidden/<name>/`, `task.zip` has the published items, and `truth.json` the labels and the order before the
+shuffle. Both are written once, as a second shuffle would invalidate earlier submissions. `published.json` has the
+published items again, for the process that reads files and must not see the labels.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ from tellapart.tasks.pairs import PAIRS
 from tellapart.tasks.registry import HIDEABLE, TASKS, headline
 from tellapart.tasks.task import Hiding, Task
 
-# Every choice is a keyed hash (HMAC-SHA256) of its purpose: it can be made again from the key, and reveals nothing
-# without it. Ids and image names are such hashes, too. With as many images as texts, image `k` belongs to text `k`: the
-# images' new order is applied to the texts, too, and then the texts get another order, which is the label.
+# Every random choice is a keyed hash (HMAC-SHA256) of its purpose: it can be repeated with the key, and reveals nothing
+# without it. Ids and image names are such hashes, too. If an item has as many images as texts, image `k` belongs to
+# text `k`. Both get the images' new order, and then the texts get another order, which is the label.
 #
-# Whoever sends files can time the answers: only the means that are published are computed, and a file takes the same
-# steps whichever labels it meets. Intervals come from the rounded numbers, after that (`service.py`).
+# Senders of files can time the answers. So only the published means are computed, by the same steps whatever the labels
+# are. Intervals are computed later, from the rounded numbers (`service.py`).
 
 
 def keyed_hash(key: bytes, *parts: str) -> bytes:
@@ -61,7 +61,7 @@ def keyed_hash(key: bytes, *parts: str) -> bytes:
     digest = hmac.new(key, digestmod=hashlib.sha256)
     for part in parts:
         data = part.encode()
-        digest.update(len(data).to_bytes(8, "big") + data)  # with lengths no two lists of texts give the same bytes
+        digest.update(len(data).to_bytes(8, "big") + data)  # with its length: ("ab", "c") is not ("a", "bc")
     return digest.digest()
 
 
@@ -80,9 +80,8 @@ class HiddenRows:
 
     records: Any  # items, or a task's set of records
     public: tuple[bool, ...]  # row -> whether it is in the public split
-    sources: Mapping[str, str]  # published image name -> the set's reference
-    # published image name -> hash of its pixels; empty until the task file is written
-    pixels: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, str]  # published image name -> the image's reference in the set
+    pixels: Mapping[str, str] = field(default_factory=dict)  # published name -> hash; empty until they are hashed
     task: str = ""  # of records; empty for pairs
     texts: tuple[tuple[int, ...], ...] = ()  # of pairs: item -> original position of each published text
     images: tuple[tuple[int, ...], ...] = ()  # of pairs: item -> original position of each published image
@@ -99,7 +98,7 @@ class HiddenRows:
 
     @property
     def true(self) -> int:
-        """How many texts of an item of one image are true, or images of one text; 1 otherwise."""
+        """How many texts (images) of an item with one image (one text) are true; 1 for other items and records."""
         return 1 if self.task else len(self.records[0].truths)
 
     def bare(self) -> Any:
@@ -112,20 +111,20 @@ class HiddenRows:
         )
 
     def contents(self) -> list[set[tuple[str, str]]]:
-        """Return each row's pictures with its texts, by content."""
+        """Return the (picture, text) pairs that each row shows, by content."""
         bare = self.bare()
         return _list_contents(bare.rows if self.task else bare, self.pixels)
 
     def template_rows(self) -> Iterator[Mapping[str, Any]]:
-        """Yield the rows of the task file: made of bare rows, so that no label can be in them."""
+        """Yield the rows of the task file; they are made of bare rows, so that no label can be in them."""
         if self.task:
             return TASKS[self.task].template(self.bare())
         return ({"id": item.id, "images": item.images, "texts": item.texts} for item in self.bare())
 
     def restore(self, sent: Any) -> Any:
-        """Return predictions of the records, or of items scores in the set's order of images and texts.
+        """Return what was sent as for the benchmark's own records, or with images and texts in the set's order.
 
-        Of two answers about an item it is which was given to that order.
+        Two answers about an item change places if its texts were published in the other order.
         """
         if self.how is not None:
             return self.how.restore(sent, self.bare().rows, self.records.rows)
@@ -161,7 +160,7 @@ class HiddenRows:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> HiddenRows:
-        """Make it of what `to_json` returned; other content is an AttributeError, KeyError, TypeError or ValueError."""
+        """Read what `to_json` returned; other content is an AttributeError, KeyError, TypeError or ValueError."""
         public, sources, pixels = (content[name] for name in ("public", "sources", "pixels"))
         if not all(isinstance(text, str) for table in (sources, pixels) for text in table.values()):
             raise ValueError("its sources or pixels are no texts by the names of images")
@@ -182,7 +181,7 @@ class HiddenRows:
         return hidden
 
 
-#: It sorts behind all clusters, so that a group of them bears the name of a cluster.
+#: The start of a name that sorts behind the names of all clusters. Joined names get the first one, a cluster's.
 _LAST = "\U0010ffff"
 
 
@@ -191,8 +190,8 @@ def hide(
 ) -> HiddenRows:
     """Shuffle a pair set or a task's records, and split their clusters into public ones, a share, and private ones.
 
-    With `pixels`, the hashes by published names, clusters of which rows show one picture with one text share a split:
-    labels of the one follow from those of the other.
+    With `pixels`, the hashes by published names, clusters share a split if rows of both show one picture with one text,
+    since labels of the one follow from those of the other.
     """
     how = task.hiding
     rows: Any = [item.truth_first() for item in records.items] if how is None else records.rows
@@ -203,7 +202,7 @@ def hide(
     if pixels:
         bare, shown = rows if how is None else map(how.bare, rows), {name: pixels[names[name]] for name in names}
         pairs = zip(clusters, _list_contents(bare, shown), strict=True)
-        joined = linked_images([(cluster, f"{_LAST}{' '.join(part)}") for cluster, row in pairs for part in row])
+        joined = linked_images([(cluster, f"{_LAST}{' '.join(shown)}") for cluster, row in pairs for shown in row])
         clusters = [joined.get(cluster, cluster) for cluster in clusters]
     public = _public_ids({row.id: cluster for row, cluster in zip(rows, clusters, strict=True)}, key, share)
     shared: dict[str, Any] = {
@@ -258,7 +257,7 @@ def _public_ids(clusters: Mapping[str, str], key: bytes, share: float) -> set[st
 
 
 def _list_contents(rows: Iterable[Any], pixels: Mapping[str, str]) -> list[set[tuple[str, str]]]:
-    """Return each row's pictures with its texts, by content: labels of rows that share one follow from each other."""
+    """Return each row's pairs of (picture's hash, text's words). Rows that share one reveal each other's labels."""
     return [
         {(pixels[image], _read_words(text)) for image in row.images if image in pixels for text in row.texts}
         for row in rows
@@ -266,15 +265,16 @@ def _list_contents(rows: Iterable[Any], pixels: Mapping[str, str]) -> list[set[t
 
 
 def _read_words(text: str) -> str:
+    """Return a text without case, punctuation and other spellings of its letters."""
     return " ".join(split_words(unicodedata.normalize("NFKC", text).casefold().replace("_", " "))) or text
 
 
 def measure_sent(sent: Any, hidden: HiddenRows, metrics: tuple[str, ...], step: float) -> tuple[Split, Split]:
     """Measure the public and the private split; only rounded means leave this function, never an item's outcome."""
     restored: Any = hidden.restore(sent)
-    # Of units of one kind: their clusters, and by metric the mean that is taken and their values, float64 (unit,).
+    # For each kind of unit: the units' clusters, and metric -> (how the mean is taken, values float64 (unit,)).
     measured: list[tuple[list[str], dict[str, tuple[Callable[..., float], NDArray[np.float64]]]]]
-    if hidden.task:  # all are measured together, and the first units are the records
+    if hidden.task:  # the first kind of unit is the record
         measured = [
             ([unit.cluster for unit in of.units], {value.name: (value.over, value.strict) for value in of.values})
             for of in TASKS[hidden.task].measure(hidden.records, restored)
@@ -287,18 +287,19 @@ def measure_sent(sent: Any, hidden: HiddenRows, metrics: tuple[str, ...], step: 
             right = {name: METRICS[name].per_item(values) for name, values in checked.items()}
         clusters = [item.cluster for item in hidden.records]
         measured = [(clusters, {name: (np.mean, values) for name, values in right.items()})]  # of 0 and 1: exact
-    side = dict(zip(measured[0][0], hidden.public, strict=True))  # no cluster is in both splits
+    clusters_of_rows = measured[0][0]
+    is_public = dict(zip(clusters_of_rows, hidden.public, strict=True))  # by cluster: none is in both splits
     ties, splits = _count_ties(sent.values) if isinstance(sent, Scores) else 0, []
     for public in (True, False):
-        rows = [[k for k, cluster in enumerate(clusters) if side[cluster] is public] for clusters, _ in measured]
-        named = [[clusters[k] for k in row] for (clusters, _), row in zip(measured, rows, strict=True)]
-        sizes = [(len(names), len({*names})) for names in named]
-        means = {
-            name: (float(mean(values[row])), size, worth_of(names))
-            for (_, numbers), row, size, names in zip(measured, rows, sizes, named, strict=True)
-            for name, (mean, values) in numbers.items()
-            if row and name in metrics
-        }
+        means: dict[str, tuple[float, tuple[int, int], float]] = {}  # metric -> mean, (units, clusters), their worth
+        sizes = []
+        for clusters, numbers in measured:
+            units = [k for k, cluster in enumerate(clusters) if is_public[cluster] is public]
+            names = [clusters[k] for k in units]
+            sizes.append((len(names), len({*names})))
+            for name, (mean, values) in numbers.items():
+                if units and name in metrics:
+                    means[name] = (float(mean(values[units])), sizes[-1], worth_of(names))
         if missing := [name for name in metrics if name not in means]:
             published = ", ".join(metrics)
             raise MetricError(f"{missing[0]} is not defined for this file; the benchmark publishes {published}")
@@ -319,24 +320,24 @@ def worth_of(clusters: Sequence[str]) -> float:
 
 
 def _count_ties(values: NDArray[np.float32]) -> int:
-    """Count the items with two equal scores in a row or column."""
-    rows, columns = ((np.diff(np.sort(values, axis=axis), axis=axis) == 0).any(axis=(1, 2)) for axis in (1, 2))
+    """Count the items, of scores `(item, image, text)`, with two equal scores in a row or column."""
+    columns, rows = ((np.diff(np.sort(values, axis=axis), axis=axis) == 0).any(axis=(1, 2)) for axis in (1, 2))
     return int((rows | columns).sum())
 
 
-_QUARTER, _OF_ITEMS = 0.25, 1000  # seconds, for every so many items: a few times the work
+_SECONDS, _OF_ITEMS = 0.25, 1000  # an answer's time for every 1,000 items: a few times what measuring takes
 
 
 def answer_seconds(items: int) -> float:
     """Return after how many seconds the numbers of a file are answered."""
-    return _QUARTER * max(1, math.ceil(items / _OF_ITEMS))
+    return _SECONDS * max(1, math.ceil(items / _OF_ITEMS))
 
 
 def measure(job: Mapping[str, Any], form: bytes) -> tuple[dict[str, Any], bytes]:
-    """Measure a form, in a process of its own; return its message: the rounded numbers, or only the step that failed.
+    """Measure a form, in a separate process; return its message: the rounded numbers, or only the step that failed.
 
-    The answer comes after a time that only the number of items decides, or a multiple of it on a busy machine. The
-    steps are the same whatever the labels are; the wait covers what the processor makes of them.
+    The answer comes after a time that depends on the number of items alone, or a multiple of it on a busy machine. The
+    steps are the same whatever the labels are; the wait hides how long the processor takes for them.
     """
     step, started, items = "truth", time.monotonic(), 0
     try:
@@ -345,13 +346,13 @@ def measure(job: Mapping[str, Any], form: bytes) -> tuple[dict[str, Any], bytes]
         sent = unpack(form, job["task"], items, hidden.shape)
         step = "numbers"
         public, private = measure_sent(sent, hidden, tuple(job["metrics"]), job["step"])
-    except TellapartError:  # its message may repeat labels
+    except TellapartError:  # without its message, which may repeat labels
         answer: dict[str, Any] = {"failed": step}
     except MemoryError:
         answer = {"failed": "memory"}
     else:
         answer = {"public": asdict(public), "private": asdict(private)}
-    time.sleep((started - time.monotonic()) % answer_seconds(items))
+    time.sleep((started - time.monotonic()) % answer_seconds(items))  # until the next multiple
     return answer, b""
 
 
@@ -438,18 +439,17 @@ class Prepared:
     shape: tuple[int, int] | None  # images and texts of an item; None for a task's records
     items: int  # all of them
     public: int  # those of the public split
-    metrics: tuple[str, ...]  # that are published
+    metrics: tuple[str, ...]  # the published ones
     fingerprint: str  # SHA-256 of the task file
-    leaks: Mapping[str, float]  # how much a user's files give away, as `check_limits` returns it
+    leaks: Mapping[str, float]  # how much a user's files reveal, as `check_limits` returns it
     true: int = 1  # how many texts of an item are true, if it has one image
 
     @property
     def what(self) -> str:
         """A description in words: items of a shape, or records of a task."""
         if self.shape is not None:
-            content = (
-                f"{self.items} items of {_count_of(self.shape[0], 'image')} and {_count_of(self.shape[1], 'text')}"
-            )
+            images, texts = self.shape
+            content = f"{self.items} items of {_count_of(images, 'image')} and {_count_of(texts, 'text')}"
             return content if self.true == 1 else f"{content}, of which {self.true} are true"
         task = TASKS[self.task]
         return f"{_count_of(self.items, task.noun)} ({task.title})"
@@ -479,32 +479,30 @@ def published_metrics(
 ) -> tuple[str, ...]:
     """Return the metrics that are published: right or wrong for each item, and defined for every kind of score."""
     if shape is None:
-        metric_names, default = set(HIDEABLE[task].metrics), HIDEABLE[task].metrics[:1]
+        possible, default = set(HIDEABLE[task].metrics), HIDEABLE[task].metrics[:1]
     elif benchmark.protocol == "answers":
         if shape != (2, 2):
             raise DataError(f"hidden benchmark {benchmark.name!r}: answers are asked of 2x2 items, not {shape}")
-        metric_names = {metric.name for metric in PAIRING.metrics if metric.name.startswith("group_score")}
+        possible = {metric.name for metric in PAIRING.metrics if metric.name.startswith("group_score")}
         default = _ANSWERS
     else:
         defined = defined_for(shape, true=true)
-        metric_names = {one.name for one in defined if one.binary and all(kind in one.kinds for kind in _KINDS)}
-        # Of a square the first look has means over its pairs, too, which cannot be published.
-        first = headline(metric_names) or tuple(
-            name for name in headline({m.name for m in defined}) if name in metric_names
-        )
+        possible = {one.name for one in defined if one.binary and all(kind in one.kinds for kind in _KINDS)}
+        # The headline of square items has means over their pairs, too, which cannot be published.
+        first = headline(possible) or tuple(name for name in headline({m.name for m in defined}) if name in possible)
         # A further number shows more of the labels: a metric of sums is published if it is named.
         default = tuple(name for name in first if not METRICS[name].additive)
         if not default:
             content = describe(shape) + (f", {true} of them true" if true > 1 else "")
             raise DataError(f"hidden benchmark {benchmark.name!r}: no metric is defined for {content}")
-    if unknown := [name for name in benchmark.metrics if name not in metric_names]:
-        allowed = ", ".join(sorted(metric_names))
+    if unknown := [name for name in benchmark.metrics if name not in possible]:
+        allowed = ", ".join(sorted(possible))
         raise DataError(f"hidden benchmark {benchmark.name!r}: {unknown[0]!r} cannot be published; use of {allowed}")
     return benchmark.metrics or default
 
 
 def prepare(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> Prepared:
-    """Make the task file and the truth if they are missing; refuse limits that would give too much away."""
+    """Make the task file and the truth if they are missing; refuse limits that would reveal too much."""
     folder = folder / benchmark.name
     try:
         if not (folder / "truth.json").is_file():
@@ -575,7 +573,7 @@ def _expect_both_splits(benchmark: HiddenBenchmark, hidden: HiddenRows) -> None:
 
 
 def _refuse_shared(benchmark: HiddenBenchmark, hidden: HiddenRows, folder: Path) -> None:
-    """Refuse items that the state has already, under any name: one split would publish what the other keeps."""
+    """Refuse rows of another benchmark of the state, in which their labels may be public."""
     rows = hidden.contents()
     for path in sorted({*folder.parent.glob("[!.]*/truth.json")} - {folder / "truth.json"}):
         other = set[tuple[str, str]]().union(*read_truth(path).contents())
@@ -590,7 +588,7 @@ def _refuse_shared(benchmark: HiddenBenchmark, hidden: HiddenRows, folder: Path)
 def _hide_benchmark(
     benchmark: HiddenBenchmark, key: bytes
 ) -> tuple[Callable[..., HiddenRows], Callable[[str], NDArray[np.uint8]]]:
-    """Read pairs or records, of which nothing is fetched; return what hides them, and a reader of images' pixels."""
+    """Read pairs or records from local files; return a function that hides them, and a reader of images' pixels."""
     read: Callable[[str], bytes] | None
     if benchmark.pairs is not None:
         task, records = PAIRS, read_pair_set(benchmark.pairs, benchmark.name)
@@ -615,6 +613,6 @@ def _hide_benchmark(
         )
     suffix = suffix_for(read(reference) for reference in task.images_of(records))
     hide_rows = partial(hide, task, records, key, benchmark.public_share, suffix)
-    if isinstance(records, PairSet):  # whose errors name the item, too
+    if isinstance(records, PairSet):  # errors of its reader name the item, too
         return hide_rows, records.pixels
     return hide_rows, lambda reference: decode(read(reference), reference)

@@ -1,8 +1,8 @@
 """Routes of hidden benchmarks: the list, leaderboards, uploads, submissions, sessions and administration.
 
-Every address gives a page to a browser and JSON to anything else (or with `?format=json`). A program sends its token in
-the header `Authorization: Bearer TOKEN`; a browser signs in with the same token and gets a session, whose forms carry a
-key. Administration needs a token, so that no page of another site can do any of it.
+Every address gives a page to a browser, and JSON to a program or with `?format=json`. A program sends its token in the
+header `Authorization: Bearer TOKEN`. A browser signs in with the same token and gets a session; forms of the session
+carry a key. Administration needs a token, so that no page of another site can do it.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from tellapart.board.submissions.service import Receipt, Submissions, Upload
 from tellapart.catalog import REFERENCES
 from tellapart.errors import plain
 
-#: A full disk, or a database that another process has locked.
+#: The answer if the disk is full, or another process has locked the database.
 _UNABLE = RefusedError(503, "the server cannot do this now; nothing was changed, try again later")
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
-    """Answer a refusal with `{"detail": why}`, or with a page; a busy or full disk anywhere on the board, too."""
+    """Answer a refusal, or a busy or full disk anywhere on the board, with `{"detail": why}` or with a page."""
     if not isinstance(error, RefusedError):
         logging.getLogger(__name__).warning("%s", plain(f"{request.url.path}: {error}"))
     refused = error if isinstance(error, RefusedError) else _UNABLE
@@ -66,13 +66,13 @@ def page(request: Request, board: Submissions, template: str, data: Mapping[str,
     cookie = request.cookies.get(COOKIE, "")
     account = board.accounts.of_session(cookie)
     key, again = board.accounts.form_key(cookie) if account else "", "again" in request.query_params
-    more = {"account": account, "key": key, "again": again, "files_left": board.files_left}
-    text = render(template, ServerLinks(request.scope["root_path"]), **data, **more)
+    session = {"account": account, "key": key, "again": again, "files_left": board.files_left}
+    text = render(template, ServerLinks(request.scope["root_path"]), **data, **session)
     return HTMLResponse(text, headers=headers)
 
 
-_SMALL = 8192  # bytes of a form without a file
-_SOON = 10  # seconds in which it must come
+_SMALL = 8192  # the most bytes of a form without a file
+_SOON = 10  # seconds within which such a form must come
 
 
 class RequestAuth:
@@ -112,9 +112,9 @@ class RequestAuth:
         return self.board.accounts.of_session(self.request.cookies.get(COOKIE, ""))
 
     def count_guess(self, user: str, *, by_address: bool = True) -> None:
-        """Count a wrong token by the address, and by the account that it guesses at from any address.
+        """Count a wrong token by the address, and by the account at which it guesses, from any address.
 
-        Good tokens are not counted: nobody locks another user out.
+        Good tokens are not counted, so that nobody can lock another user out.
         """
         if by_address:
             self.board.sign_ins.spend(self.address)
@@ -131,7 +131,7 @@ class RequestAuth:
             raise RefusedError(403, "this form was sent from another site")
 
     async def small_form(self) -> dict[str, str]:
-        """Read a form without files, of this site; anyone may send a few a minute."""
+        """Read a form without files from this site; every address may send a few a minute."""
         self.check_site()
         self.board.sign_ins.spend(self.address)
         try:
@@ -151,16 +151,16 @@ _SUFFIXES = {
     "answers": (".jsonl", ".csv", ".json"),
     "predictions": (".jsonl", ".csv", ".json"),
 }
-_FORM = 16_384  # bytes of a form without its file
+_FORM = 16_384  # the most bytes of a form besides its file
 _MOST = "at most {:,} are taken: send what the task file asks for, and nothing else"
 _PIECE = 1 << 16
 _NAME = 80  # characters of a file's name
-_GRACE, _SLOWEST = 30, 1 << 16  # seconds, and bytes a second after them: a slower sender only holds a place
-_INVISIBLE = "\u115f\u1160\u17b4\u17b5\u2028\u2029\u2800\u3164\uffa0"  # letters by their class, and nothing to see
-_ALIKE = str.maketrans("i543", "lsae")  # for those who look less closely than Unicode's table
+_GRACE, _SLOWEST = 30, 1 << 16  # an upload has 30 seconds, and one more for every 65,536 bytes that are allowed
+_INVISIBLE = "\u115f\u1160\u17b4\u17b5\u2028\u2029\u2800\u3164\uffa0"  # no control characters, and yet invisible
+_ALIKE = str.maketrans("i543", "lsae")  # letters and digits that look alike, beyond Unicode's table
 _ARTICLES = {"a", "an", "the"}
 _PEOPLE = ("human", "humans", "people", "annotator", "annotators", "volunteers", "crowdworkers", "turkers", "mturk")
-#: Scripts that one word may join: how Japanese, Korean and Chinese are written.
+#: Scripts that one word may combine, as Japanese, Korean and Chinese do.
 _JOINED = {"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "LATIN"}
 
 
@@ -227,7 +227,7 @@ async def _read_body(auth: RequestAuth, suffixes: tuple[str, ...], model: str, f
 
 
 async def _refuse_spoiled(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Pass a body on, if it has line ends or zeros, as every table and archive does; `curl -d` takes both out."""
+    """Pass a body on, and refuse it at its end if it has no line end and no zero byte: `curl -d` removes both."""
     size, complete = 0, False
     async for piece in stream:
         size, complete = size + len(piece), complete or b"\n" in piece or b"\0" in piece
@@ -241,7 +241,7 @@ async def _refuse_spoiled(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def _cap_body(request: Request, most: int, why: str) -> Request:
-    """Return the request with a body that is refused beyond a cap: its reader would keep all that comes."""
+    """Return the request with a body that is refused beyond `most` bytes, since its reader would store all of it."""
     size = 0
 
     async def receive_counted() -> Any:
@@ -281,10 +281,11 @@ def check_model_name(name: str) -> str:
 
 
 def _find_reserved(name: str) -> str:
-    """Return the word by which a name would pass as people, or the reference model that it looks like; else nothing."""
-    parted = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name)  # HumanExperts, CLIPHuman
+    """Return a name's word that stands for people, or the reference model that it looks like; else an empty text."""
+    parted = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name)  # HumanExperts, CLIPHuman: two words
     outside = re.sub(r"\(.*?\)", "", name)
-    # Digits are read as the letters that they look like, and as what is between words.
+    # Digits are read in two ways: as the letters that they look like, and as gaps between words. `joined` has all runs
+    # of neighbouring words, joined: `crowdworkers` of `my crowd workers`.
     joined = {
         "".join(words[start:end])
         for words in map(_words_of, (parted, re.sub(r"\d", " ", parted)))
@@ -308,7 +309,7 @@ def _words_of(name: str) -> list[str]:
 
 
 def _check_file_name(name: str, suffixes: tuple[str, ...]) -> str:
-    """Return a file's name as its sender sees it: short and printable, without folders; its ending must be allowed."""
+    """Return a file's name for its sender: short and printable, without folders; its ending must be allowed."""
     path = PurePosixPath(name.replace("\\", "/"))
     suffix = path.suffix.lower()
     if not name:
@@ -333,11 +334,11 @@ async def write_upload(stream: AsyncIterator[bytes], path: Path, most: int) -> U
         await run_in_threadpool(os.fsync, file.fileno())
         if not size:
             raise RefusedError(422, "the file is empty; send the scores as the request's body")
-    except BaseException:  # the sender's disconnect, too
+    except BaseException:  # also if the sender disconnects
         path.unlink(missing_ok=True)
         raise
     finally:
-        with suppress(OSError):  # of a refused file, whose rest a full disk does not take
+        with suppress(OSError):  # a full disk does not take the last bytes; the file is refused already
             file.close()
     return Upload(path, size, digest.hexdigest())
 

@@ -1,14 +1,14 @@
 """The service of hidden benchmarks: the queue of submitted files, leaderboards and the log, for pages and commands.
 
-A file in the queue: received -> validated -> measuring -> done, refused, surplus, failed or stopped. Each step is one
+States of a file: received -> validated -> measuring -> done, refused, surplus, failed or stopped. Each step is one
 transaction, and a file is on the disk before its row is in the database. If the server dies, the next one continues
-from the row's state and ignores the later output of an orphaned worker: a file is measured to one recorded result. The
-process that holds a lock on a file, which the system releases when it dies, works the queue.
+from the row's state. It ignores the later output of an orphaned worker, so a file gets one recorded result. One process
+works the queue: the one that has a lock, which the system releases when the process dies.
 
-The step to `validated` counts a file, so that of two that were read only one gets the last place; the other (surplus)
-ends there. One that failed (the server's fault) is given back. One that was read and could not be measured (stopped)
-counts, as labels could be made to decide whether measuring ends. The next file is of the user with the fewest measured
-in the last day. The same bytes of the same user are answered with the first numbers, and cost nothing.
+The step to `validated` counts a file against the user's limits. If two files were read and one may count, the other
+ends as `surplus`. A `failed` file (the server's fault) does not count. A `stopped` one was read and could not be
+measured. It counts, as senders could otherwise make it depend on labels whether measuring ends. The next file is of the
+user with the fewest files in the last day. The same bytes of the same user get the first numbers, and cost nothing.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from tellapart.records.result import HIDDEN, HIDDEN_NUMBERS, BenchmarkResult, Mo
 from tellapart.stats.intervals import independent_interval
 from tellapart.tasks.registry import METRICS, TASKS
 
-#: Uncounted files of a user in a day, over all benchmarks: each costs the server time and the user no attempt.
+#: The most files of a user in a day that do not count, over all benchmarks: they cost the server time.
 REFUSED_A_DAY = 20
-_MOST_STARTS = 3  # a file that took the server down so often is not tried again
-_AGAIN = 1.0  # seconds before a write that a full disk refused is tried again
+_MOST_STARTS = 3  # a file during which the server died so often is not tried again
+_AGAIN = 1.0  # seconds until a write is tried again that a full disk refused
 _QUERIES = read_toml(Path(__file__).with_name("queries.toml"))
 
 
@@ -63,7 +63,7 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The fate of a file that was sent: its id, state and model, and if it was there before, as the same bytes."""
+    """The answer to a sent file: its id, state and model, and whether the same bytes were sent before (`again`)."""
 
     id: str
     state: str
@@ -72,10 +72,10 @@ class Receipt:
 
 
 class Queue:
-    """The submitted files, the one that is being measured, the limits on those that count, and closings.
+    """The submitted files, their measuring, the limits on files that count, and the closings of benchmarks.
 
-    A closing is final, since private numbers are published from then on. One by date is written to the database before
-    that: a clock that is set back, or a later date in the board file, does not open the benchmark again.
+    A closing is final, since private numbers are published from then on. A closing by date is written to the database,
+    so that a clock that is set back, or a later date in the board file, does not open the benchmark again.
     """
 
     def __init__(
@@ -85,9 +85,9 @@ class Queue:
         self.folder = state.folder / "uploads"
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.wake, self.stopping = Event(), Event()
-        self.every = 5.0  # seconds between two looks for files that another server took
+        self.every = 5.0  # seconds between two looks for files that another server received
         self._worker: Process | None = None
-        self._lacking: list[str] = []
+        self._lacking: list[str] = []  # guards whose lack was logged
 
     def benchmark(self, name: str) -> Prepared:
         """Return a hidden benchmark."""
@@ -98,14 +98,14 @@ class Queue:
 
     def is_closed(self, name: str) -> bool:
         """Return whether a benchmark is closed, by its date or by hand, and the closing is written down."""
-        is_past = self._is_past(name)  # a benchmark that is not on the board is refused first
+        is_past = self._is_past(name)  # refuses a benchmark that is not on the board
         if self.database.one(_QUERIES["find_closing"], name) is not None:
             return True
         if not is_past:
             return False
         try:
             self.close(name, by="server")
-        except sqlite3.OperationalError:  # a full disk: no file is taken any more, and nothing published yet
+        except sqlite3.OperationalError:  # a full disk: files are refused already, and nothing is published yet
             return False
         return True
 
@@ -129,7 +129,7 @@ class Queue:
         return left, min(left, max(0, limits.daily - today))
 
     def _find_used_up(self, rows: sqlite3.Connection, user: str, name: str, at: float) -> str:
-        """Return `all submissions (20)` or `today's submissions (3)` if a user's counted files reach it, or ''."""
+        """Return the limit that a user's files reach, `all submissions (20)` or `today's submissions (3)`; or ''."""
         left, today = self.count_left(rows, user, name, at)
         limits = self.prepared[name].benchmark
         if not left:
@@ -137,7 +137,7 @@ class Queue:
         return "" if today else f"today's submissions ({limits.daily})"
 
     def _check_limits(self, rows: sqlite3.Connection, user: str, name: str) -> None:
-        """Refuse a file to a closed benchmark, or beyond a limit; reads in the caller's transaction."""
+        """Refuse a file to a closed benchmark, or beyond a limit, as the caller's transaction sees them."""
         now = self.clock()
         if rows.execute(_QUERIES["find_closing"], (name,)).fetchone() or self._is_past(name):
             raise RefusedError(409, f"{name} is closed; its private numbers are on the board")
@@ -152,14 +152,13 @@ class Queue:
             raise RefusedError(429, f"{user} has used {used} to {name}{when}")
 
     def check_allowed(self, account: Account, name: str, sizes: range) -> None:
-        """Refuse a file of such a size before it comes if `take` would refuse it; it may be one that came before."""
+        """Refuse a file before it comes if `take` would; one of such a size may be the same as an earlier one."""
         with self.database.look() as rows:
             try:
                 self._check_limits(rows, account.user, name)
             except RefusedError:
-                if not rows.execute(
-                    _QUERIES["find_size"], (account.user, name, sizes.start, sizes.stop - 1)
-                ).fetchone():
+                size = (account.user, name, sizes.start, sizes.stop - 1)
+                if not rows.execute(_QUERIES["find_size"], size).fetchone():
                     raise
 
     def take(self, account: Account, benchmark: str, model: str, file: str, upload: Upload) -> Receipt:
@@ -343,7 +342,7 @@ class Queue:
             worker.kill()
 
     def take_turn(self, around: Callable[[], None]) -> float:
-        """Measure files, with a call of `around` after each, until `stop` or an error; return seconds to wait."""
+        """Measure files, and call `around` after each, until `stop` or an error; return the seconds to wait then."""
         try:
             with self.lock() as locked:
                 while locked and not self.stopping.is_set():
@@ -354,7 +353,7 @@ class Queue:
                         self.wake.wait(self.every)
         except (OSError, sqlite3.Error, TellapartError):
             pass  # a full disk or a locked database passes; the file is tried again
-        except BaseException:  # or the queue would stop without a word
+        except BaseException:  # the queue must go on, whatever it is
             logging.getLogger(__name__).exception("a file could not be measured; it is tried again")
         return self.every / 5
 
@@ -395,10 +394,9 @@ def _stored_name(file: str) -> str:
     return f"sent{PurePosixPath(file).suffix}"
 
 
-# An interval of hidden numbers is that of independent items (Clopper and Pearson's of 40 or fewer, else Wilson's)
-# around the rounded number, with each cluster as one trial (fewer where their sizes differ): it is computed from
-# published numbers and sizes, and gives nothing more away. (A bootstrap interval would be another number computed from
-# the labels.)
+# An interval of hidden numbers is computed from the rounded number, and from published sizes. So it reveals nothing
+# more; a bootstrap interval would be another number computed from the labels. It is the interval of independent items
+# (Clopper and Pearson's of 40 or fewer, else Wilson's) with each cluster as one trial, or fewer if their sizes differ.
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,11 +409,9 @@ class MeasuredSubmission:
     at: float  # sent, in seconds since 1970
     public: Split
     private: Split | None  # None while the benchmark is open
-    field: str = ""  # that it was read from; empty if not recorded
-    # rank, private_rank: of the model's best file by its public and its private number, 1 for the best; equal numbers
-    # share one; None while the benchmark is open
-    rank: int | None = None
-    private_rank: int | None = None
+    field: str = ""  # the field that predictions were read from; empty if not recorded
+    rank: int | None = None  # the model's place by the public number of its best file; None before `standings`
+    private_rank: int | None = None  # its place by the private number of that file; None while the benchmark is open
 
     @property
     def change(self) -> int | None:
@@ -432,9 +428,9 @@ _SPLIT = TypeAdapter(Split)
 
 
 def standings(measured: Sequence[MeasuredSubmission], metric: str) -> list[MeasuredSubmission]:
-    """Rank the models of a benchmark by a metric of their best public file, the earliest of several.
+    """Rank the models of a benchmark, each by its best file by a public metric, the earliest of equal ones.
 
-    Once they are published, private numbers decide.
+    Private numbers of these files decide the order once they are published. Equal numbers share a rank.
     """
     best: dict[tuple[str, str], MeasuredSubmission] = {}
     for sent in sorted(measured, key=lambda sent: sent.at):
@@ -515,7 +511,7 @@ def as_result(best: MeasuredSubmission, prepared: Prepared) -> Result:
     )
 
 
-_PAGE = 200  # entries of the log, or submissions, at once
+_PAGE = 200  # the most entries of the log, or submissions, in one answer
 #: Columns of a submission that its sender sees.
 _SHOWN = ("id", "user", "benchmark", "model", "sha256", "bytes", "created", "state", "error", "field")
 
@@ -528,7 +524,7 @@ class Submissions:
     ) -> None:
         if os.name != "posix":
             raise RunError(
-                "hidden benchmarks need Linux or macOS: a stranger's file is read in a confined process there"
+                "hidden benchmarks need Linux or macOS: strangers' files are read in a confined process there"
             )
         self.settings, self.clock = settings.submissions, clock
         self.state = State(self.settings.state, accept=accept)
@@ -565,7 +561,7 @@ class Submissions:
             self.state.note_counters()
 
     def _look_around(self) -> None:
-        """Note how far the state has come, and closings by date; called every few seconds."""
+        """Write down the database's counters, and closings by date; called every few seconds."""
         self.state.note_counters()
         for name in self.prepared:
             self.queue.is_closed(name)
@@ -607,13 +603,12 @@ class Submissions:
 
     def sent(self, account: Account) -> list[dict[str, Any]]:
         """Return a user's submissions, newest first."""
-        rows = self.database.all(
-            "SELECT * FROM submission WHERE user = ? ORDER BY created DESC LIMIT ?", account.user, _PAGE
-        )
+        query = "SELECT * FROM submission WHERE user = ? ORDER BY created DESC LIMIT ?"
+        rows = self.database.all(query, account.user, _PAGE)
         return [self._row_view(row) for row in rows]
 
     def files_left(self, account: Account) -> dict[str, dict[str, int]]:
-        """Return how many more files of a user may count, `today` and `in_all`, for each benchmark that is open."""
+        """Return benchmark -> how many more files of a user may count, `today` and `in_all`; open benchmarks alone."""
         names = [name for name in self.prepared if account.may("submitter") and not self.queue.is_closed(name)]
         with self.database.look() as rows:
             left = [self.queue.count_left(rows, account.user, name, self.clock()) for name in names]

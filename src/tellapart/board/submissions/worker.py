@@ -1,12 +1,12 @@
 """The two processes that handle a file: limited, confined and new; and what passes between them and the server.
 
-The first opens a stranger's file, and finds no label: it may read the published part of the benchmark alone. It passes
-the contents on as a form to the second, which holds the truth, and never gets the file. Standard input has the job, a
-line of JSON, and then the form if there is one; standard output gets messages.
+The first opens a stranger's file and can read only the published part of the benchmark, without labels. It passes the
+contents on as a form to the second process, which reads the labels and never sees the file. Standard input has the job,
+a line of JSON, and then the form if there is one; standard output gets messages.
 
-A form is plain JSON: a row for each item or record, in their published order, and no ids. The file may have taken over
-the process that reads, so a form is checked like any stranger's input, twice: by the server before it passes the form
-on, and by the process that measures.
+A form is plain JSON: a row for each item or record, in their published order, without ids. The file may have taken over
+the process that reads it. So a form is checked like any stranger's input, twice: by the server, and by the process that
+measures it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from tellapart.data.validation import first_problem
 from tellapart.errors import DataError, MetricError, ScoreError, TellapartError, plain
 from tellapart.models.memory.external import read_scores
 
-_MOST_MEMBERS = 16
+_MOST_MEMBERS = 16  # of an archive
 _PLAIN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # numpy writes no other, and deflate packs 1,032 to 1 at most
 
 
@@ -77,7 +77,7 @@ def _check_archive(path: Path, ids: int, shape: tuple[int, int], longest_id: int
         raise ScoreError(f"{path} is not an npz file: {what}") from error
     if len(members) > _MOST_MEMBERS:
         raise ScoreError(f"{path} holds {len(members)} members; ids, scores and kind are three")
-    # Room for any honest way to write them: twice the doubles of the scores, four times the UTF-32 of the ids.
+    # Generous for any honest file: twice the scores as float64, four times the ids in UTF-32.
     limits = {"scores": 2 * 8 * ids * math.prod(shape) + 4096, "ids": 4 * 4 * ids * longest_id + 4096}
     wanted = f"send ids, texts {(ids,)}, and scores, float32 {(ids, *shape)}, and no other array"
     for member in members:
@@ -124,8 +124,8 @@ _ROWS: Mapping[str, Any] = {
     "choice": list[tuple[_Choice, _Choice]],
     "yes-no": list[str],
 }
-_A_ROW = 128  # bytes of a row without its texts: four doubles as JSON
-_AROUND = 64  # bytes of the rest: brackets, names, a kind
+_A_ROW = 128  # bytes of a row without its texts: four numbers as JSON
+_AROUND = 64  # bytes around the rows: brackets, names, a kind
 
 
 class _Numbers(BaseModel, frozen=True, extra="forbid", strict=True):
@@ -157,19 +157,19 @@ def pack(sent: Any, task: str) -> bytes:
 
 def unpack(form: bytes, task: str, items: int, shape: tuple[int, int] | None) -> Any:
     """Return the input of `pack`, with positions as ids; refuse a form that `pack` does not make."""
-    wrong = ScoreError(f"what was read is not in the form of {task!r} with {items} rows")
+    refusal = ScoreError(f"what was read is not in the form of {task!r} with {items} rows")
     try:
         if task == "pairs":
             numbers = _Numbers.model_validate_json(form)
             if shape is None:
-                raise wrong
+                raise refusal
             values = np.frombuffer(base64.b64decode(numbers.scores, validate=True), "<f4")
             return Scores(tuple(map(str, range(items))), values.reshape(items, *shape), numbers.kind)
         rows = _row_adapter(task).validate_json(form, strict=True)
     except (ValueError, ScoreError):
-        raise wrong from None
+        raise refusal from None
     if len(rows) != items:
-        raise wrong
+        raise refusal
     if task not in _COLUMNS:
         return rows
     # Imported here, so that a process that reads scores starts sooner.
@@ -191,18 +191,16 @@ class Split:
 
     items: int  # in the split
     clusters: int  # of its items
-    # items of the file with two equal scores in a row or column: the sender knows them, and the count over both splits
-    # does not reveal which item is in which
-    ties: int
+    ties: int  # items with two equal scores in a row or column, of both splits: no sender learns which split has which
     values: Mapping[str, float]  # metric -> number
-    # metric -> number of its units and of their clusters, if these are not the items (sentences, for example)
+    # metric -> number of its units and of their clusters, if the units are not the items (sentences, for example)
     units: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    # metric -> how many clusters of one size would be as precise, if those of its units differ in size
+    # metric -> how many clusters of one size would be as precise as these clusters of different sizes
     worth: Mapping[str, float] = field(default_factory=dict)
 
 
 class RoundingError(MetricError, ValueError):
-    """A step that does not divide 1, or a number that is no fraction; a ValueError, since models check both."""
+    """A step that does not divide 1, or a number that is no fraction; a ValueError, as pydantic's validators raise."""
 
 
 def exact_step(step: float) -> Fraction:
@@ -217,18 +215,20 @@ def round_to(value: float, step: float) -> float:
     """Round a fraction to the nearest multiple of a step; halves up."""
     if not 0 <= value <= 1:
         raise RoundingError(f"only fractions are rounded here; got {value}, which is not in [0, 1]")
+    # In whole numbers, since the time that a Fraction takes depends on its value.
     over, under = exact_step(step).as_integer_ratio()
-    top, bottom = float(value).as_integer_ratio()  # whole numbers, since the steps of a Fraction depend on its value
-    return (2 * top * under + bottom * over) // (2 * bottom * over) * over / under
+    top, bottom = float(value).as_integer_ratio()
+    steps = (2 * top * under + bottom * over) // (2 * bottom * over)  # value / step + 1 / 2, rounded down
+    return steps * over / under
 
 
-# The server trusts neither worker process: lines have a length, messages a schema for each of the two jobs, and numbers
-# must be of the benchmark's metrics and step. A process that sends anything else is treated like one that died.
+# The server trusts neither worker process. Lines have a largest length, messages of either process a schema, and only
+# the benchmark's metrics, rounded to its step, are accepted. A process that sends anything else counts as dead.
 
 _LONGEST = 1 << 16  # bytes of a message
 _MOST_SHOWN = 500  # characters of a refusal or of a field's name
 _ENVIRONMENT = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG")
-# Before any module is imported: the board's readers come first, and no file, process or thread is made.
+# Run before any module is imported: the board's readers have priority, and no file, process or thread can be made.
 _FIRST = (
     "import os, resource as r; os.nice(10); "
     "[r.setrlimit(none, (0, 0)) for none in (r.RLIMIT_FSIZE, r.RLIMIT_CORE, r.RLIMIT_NPROC)]"
@@ -282,7 +282,8 @@ class Process:
     """A process that reads one file, or measures one form."""
 
     def __init__(self, job: Mapping[str, Any], folder: Path, patience: float, form: bytes = b"") -> None:
-        self.job, self.form, self.unconfined = job, form, list[str]()  # the last: guards that the process lacks
+        self.job, self.form = job, form
+        self.unconfined: list[str] = []  # guards that the process lacks
         # Of the server's environment only what Python needs: no database address, no token.
         environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
         single_thread = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -295,9 +296,9 @@ class Process:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # its process group, which is killed as one
+            start_new_session=True,  # a process group, so that its children are killed with it
         )
-        # The process limits its CPU time; this ends one that only waits.
+        # The process limits its CPU time; the timer ends a process that only waits.
         self._timer = Timer(patience, self.kill)
         self._timer.daemon = True
 
@@ -325,12 +326,12 @@ class Process:
 
     def _read_message(self, kind: type[Message], stdout: IO[bytes]) -> Message:
         line = stdout.readline(_LONGEST)
-        # Else it is the end, perhaps in the middle of a message, or a line that is too long.
+        # Without a line end the process ended, perhaps in the middle of a message, or the line is too long.
         return kind.model_validate_json(line if line.endswith(b"\n") else b"{}", context=self.job)
 
     def kill(self) -> None:
         """Kill the process and its children."""
-        if self._process.returncode is None:  # else the number may be another process's by now
+        if self._process.returncode is None:  # once it has ended, its number may be another process's
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.kill()
@@ -347,8 +348,8 @@ _FILTER = 2
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF, _VERSION = 444, 445, 446, 1
 _PATH_BENEATH = 1
 _READ_FILE, _READ_FOLDER = 1 << 2, 1 << 3
-_FILE_RIGHTS = (13, 14, 15, 15, 16)  # in Landlock's versions 1 to 5: how many bits are rights on files
-_NETWORK, _SCOPES = 4, 6  # versions from which it guards TCP (bind, connect), and other processes' signals and sockets
+_FILE_RIGHTS = (13, 14, 15, 15, 16)  # how many bits are rights on files, in Landlock's versions 1 to 5
+_NETWORK, _SCOPES = 4, 6  # versions that first guard TCP (bind, connect), and other processes' signals and sockets
 
 _CALLS = read_toml(Path(__file__).with_name("refused_calls.toml"))  # machine -> call -> number
 _MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}  # number in a filter
@@ -367,7 +368,7 @@ def _libc() -> ctypes.CDLL:
 
 
 def confine(readable: Sequence[Path]) -> tuple[str, ...]:
-    """Let this process read these files and Python's folders alone, and end with its parent; return lacking guards."""
+    """Let this process read these files and Python's folders alone, and end with its parent; return missing guards."""
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     if not sys.platform.startswith("linux"):
         return ("landlock", "seccomp")
@@ -397,11 +398,12 @@ def _system_call(number: int, *values: object) -> int:
 
 
 def _open_only(readable: Iterable[Path]) -> bool:
-    """Let only these folders and files be opened, for reading; return whether the kernel could."""
+    """Let only these folders and files be opened, for reading; return whether the kernel supports it."""
     version = _system_call(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION))
     if version < 1:
         return False
     rights = (1 << _FILE_RIGHTS[min(version, len(_FILE_RIGHTS)) - 1]) - 1
+    # Rights on files, on TCP (2 bits), and on other processes (2 bits) that are refused unless a rule allows them.
     guards = struct.pack("=QQQ", rights, 3 if version >= _NETWORK else 0, 3 if version >= _SCOPES else 0)
     rules = _system_call(_CREATE_RULESET, ctypes.c_char_p(guards), ctypes.c_size_t(len(guards)), ctypes.c_uint32(0))
     if rules < 0:
@@ -425,7 +427,7 @@ def _refuse_calls() -> bool:
     if platform.machine() not in _MACHINES or sys.maxsize < 1 << 32:
         return False
     name, numbers = _MACHINES[platform.machine()], tuple(_CALLS[platform.machine()].values())
-    # Each step: operation, steps to skip if true and if false, operand.
+    # Each step: operation, steps to skip if true, steps to skip if false, operand. At first another machine is killed.
     steps = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, name), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, 0)]
     refused = len(numbers) + 1
     steps.append((_AT_LEAST, refused, 0, _OTHER_NUMBERS))

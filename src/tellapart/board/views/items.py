@@ -1,4 +1,4 @@
-"""A benchmark's items, those that most models fail first; and the page of one item with every model's scores."""
+"""Content of pages about items: their list, one with all models' scores, a retrieval gallery, a model; pictures."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ QUERIES = 20
 #: Tasks whose records list, for each query, the entries ranked first.
 _WITH_GALLERY = ("retrieval", "distinct-retrieval")
 
-#: Direction -> its name, the unit of its queries, the unit of the gallery's entries.
+#: Direction -> its name, the unit of its queries, and the unit of the gallery's entries (which are queries elsewhere).
 SIDES = {
     "t2i": ("captions to images", "caption query", "image query"),
     "i2t": ("images to captions", "image query", "caption query"),
@@ -35,26 +36,26 @@ SIDES = {
 
 
 def has_gallery(entry: Entry) -> bool:
-    """Return whether a record lists the entries ranked first; some hold ranks only."""
+    """Return whether a record lists the entries ranked first for each query; some have ranks alone."""
     return entry.record.task in _WITH_GALLERY and bool(entry.outputs and _first_entries(entry.outputs[0]))
 
 
 def gallery_page(tables: Tables, slug: str, model: str, side: str = "t2i", page: int = 1) -> Content:
     """Show the entries that a model ranks first for each query of a retrieval gallery."""
     benchmark = tables.benchmark(slug)
-    of = tables.model(model)
+    ranker = tables.model(model)
     if side not in SIDES:
         raise UnknownNameError(f"no direction {side[:200]!r}; there are {' and '.join(SIDES)}")
     entry = tables.entries.get((slug, model))
     if entry is None or not has_gallery(entry):
         raise UnknownNameError(
-            f"the record of {of.label} on {benchmark.name} does not list the entries ranked first; "
+            f"the record of {ranker.label} on {benchmark.name} does not list the entries ranked first; "
             "measure it again if it is a retrieval benchmark"
         )
     noun, unit, entry_unit = SIDES[side]
     items = benchmark.items.rows
     asked = [k for k, item in enumerate(items) if item.unit == unit]
-    places = {item.name: k for k, item in enumerate(items) if item.unit == entry_unit}
+    positions = {item.name: k for k, item in enumerate(items) if item.unit == entry_unit}
     pages = count_pages(len(asked), QUERIES, page, benchmark.name, noun)
 
     def show(position: int) -> dict[str, Any]:
@@ -66,8 +67,8 @@ def gallery_page(tables: Tables, slug: str, model: str, side: str = "t2i", page:
             **show(k),
             "rank": entry.outputs[k]["rank"],  # of the best true entry, under the strict rule
             "first": [
-                {"title": ranked["id"], **show(places[ranked["id"]]), "score": ranked["score"], "true": ranked["true"]}
-                for ranked in _first_entries(entry.outputs[k])
+                {"title": first["id"], **show(positions[first["id"]]), "score": first["score"], "true": first["true"]}
+                for first in _first_entries(entry.outputs[k])
             ],
         }
         for k in asked[QUERIES * (page - 1) : QUERIES * page]
@@ -80,15 +81,15 @@ def gallery_page(tables: Tables, slug: str, model: str, side: str = "t2i", page:
     for query in queries:
         asked_by = (query["title"], words(query), str(query["rank"]))
         rows += [
-            (*asked_by, str(k), words(found), found["score"], "yes" if found["true"] else "no")
-            for k, found in enumerate(query["first"], start=1)
+            (*asked_by, str(place), words(ranked), ranked["score"], "yes" if ranked["true"] else "no")
+            for place, ranked in enumerate(query["first"], start=1)
         ]
     args: dict[str, str | int] = {"slug": slug, "model": model, "page": 1}
     return Content(
-        title=f"{of.label} on {benchmark.set_title}: {noun}",
+        title=f"{ranker.label} on {benchmark.set_title}: {noun}",
         table_rows=rows,
         benchmark=benchmark,
-        model=of,
+        model=ranker,
         side=side,
         what=noun,
         asked=len(asked),
@@ -104,13 +105,13 @@ def _first_entries(output: Any) -> list[dict[str, Any]]:
 
 
 def training_of(tables: Tables, entry: Entry) -> dict[str, Any] | None:
-    """Return the training whose checkpoint an entry is; None if it is of no such run, or that is damaged."""
+    """Return the curve of the training of which an entry is a checkpoint; None without one, or if it is damaged."""
     root = find_training(entry.folder) if entry.folder else None
     if root is None:
         return None
     try:
         checkpoints = read_checkpoints(root)
-    except RunError:  # the board's first page has the record that cannot be read
+    except RunError:  # the board's first page lists the record that cannot be read
         return None
     points = sort_points(checkpoints).get(entry.name, [])
     if not points:
@@ -125,7 +126,7 @@ def training_of(tables: Tables, entry: Entry) -> dict[str, Any] | None:
     steps = [
         {
             "title": point.checkpoint,
-            # None while the board has not read its record
+            # no link until the board has read the checkpoint's record
             "link": slug and Link(text=point.checkpoint, page="model", args={"slug": slug}),
             "value": cell(point.value, point.value.n),
             "best": point.best,
@@ -142,7 +143,7 @@ WORST = 12
 
 
 def model_page(tables: Tables, slug: str) -> Content:
-    """Show a model."""
+    """Show a model: facts, costs, its numbers on every benchmark, and its worst items."""
     model = tables.model(slug)
     benchmarks = tables.benchmarks
     entries = sorted(tables.entries_of(model=slug), key=lambda entry: benchmarks[entry.benchmark].name)
@@ -180,7 +181,7 @@ def _benchmark_section(tables: Tables, entry: Entry) -> dict[str, Any]:
     }
     worst_by, worst = _worst_items(entry, benchmark)
     values = {name: entry.values[name].astype(np.float64) for name in deviations if name in entry.values}
-    whole = {name: column for name, column in values.items() if len(column) and np.isfinite(column).all()}
+    drawn = {name: column for name, column in values.items() if len(column) and np.isfinite(column).all()}
     facts = run and {
         "started": run.started[:16].replace("T", " "),
         "command": run.command,
@@ -195,7 +196,7 @@ def _benchmark_section(tables: Tables, entry: Entry) -> dict[str, Any]:
             name: make_cell(tables, entry, name, value) for name, value in metrics.items() if name not in deviations
         },
         "deviations": deviations,  # in the unit of the scores
-        "curves": tuple(plot(name, [Trace("", 0, "", whole)], 300.0, 120.0) for name in whole),
+        "curves": tuple(plot(name, [Trace("", 0, "", drawn)], 300.0, 120.0) for name in drawn),
         "worst": worst,
         "worst_by": worst_by,
         **{name: getattr(entry, name) for name in ("tie_rule", "note", "on_trust")},
@@ -207,6 +208,7 @@ def _benchmark_section(tables: Tables, entry: Entry) -> dict[str, Any]:
 
 
 def _worst_items(entry: Entry, benchmark: Benchmark) -> tuple[str, list[dict[str, Any]]]:
+    """Return what items are sorted by, and the worst of them: by margin if there are scores, else by the metric."""
     if entry.scores is not None and benchmark.shape is not None:
         by = "margin: the lowest true pair less the highest false one"
         values: Any = margins(entry.scores, true_texts(benchmark.headline, benchmark.shape[1]))
@@ -228,7 +230,7 @@ def picture(tables: Tables, slug: str, position: int, number: int) -> tuple[str,
     item = benchmark.items.rows[position] if 0 <= position < len(benchmark.items.rows) else None
     if item is None or not 0 <= number < len(item.images):
         raise UnknownNameError(f"{benchmark.name} has no picture {number} of item {position}")
-    # Where its runs recorded that the images are.
+    # Its runs recorded where the images are.
     for entry in tables.entries_of(benchmark=slug):
         if entry.folder is None or entry.run is None:
             continue
@@ -253,9 +255,9 @@ THUMBNAILS = 2
 
 
 def collect_outcomes(tables: Tables, benchmark: Benchmark) -> NDArray[np.float32]:
-    """Return the outcomes of all models but references, float32 (item, model), by the metric that ranks them.
+    """Return the outcomes of all ranked models, float32 `(item, model)`, by the metric that ranks them.
 
-    An item that a model fails is below 1; NaN, an item without this metric, is not a failure.
+    A model fails an item if its outcome is below 1. NaN, for an item without this metric, is no failure.
     """
     entries, main = tables.entries_of(benchmark=benchmark.slug), benchmark.metric
     rows = [e.values[main] for e in entries if main in e.values and tables.models[e.model].kind == "model"]
@@ -263,13 +265,13 @@ def collect_outcomes(tables: Tables, benchmark: Benchmark) -> NDArray[np.float32
 
 
 def _analyse(outcomes: NDArray[np.float32]) -> tuple[NDArray[np.float64], float | None]:
-    """Return each item's discrimination over models, NaN if it is unknown, and the reliability of all."""
-    found = np.full(len(outcomes), np.nan)
+    """Return each item's discrimination over models, NaN if it is unknown, and the reliability of all items."""
+    discrimination = np.full(len(outcomes), np.nan)
     measured = ~np.isnan(outcomes).any(axis=1)
     if outcomes.shape[1] < LEAST_FAMILIES or measured.sum() < 2:
-        return found, None
-    found[measured] = discriminations(outcomes[measured])
-    return found, reliability(outcomes[measured]).alpha
+        return discrimination, None
+    discrimination[measured] = discriminations(outcomes[measured])
+    return discrimination, reliability(outcomes[measured]).alpha
 
 
 def items_page(tables: Tables, slug: str, page: int) -> Content:
@@ -282,7 +284,7 @@ def items_page(tables: Tables, slug: str, page: int) -> Content:
     discrimination, alpha = _analyse(outcomes)
     order = np.argsort(-failed, kind="stable")[PAGE * (page - 1) : PAGE * page].tolist()
     first, thumbnails = next((k for k in order if items[k].images), -1), 0
-    with suppress(UnknownNameError):  # the pictures of a list are on this machine if that of its first item is
+    with suppress(UnknownNameError):  # if the first picture is on this machine, the others are taken to be, too
         picture(tables, slug, first, 0)
         thumbnails = THUMBNAILS
     listed: list[dict[str, Any]] = [
@@ -345,17 +347,17 @@ def _models_on_item(tables: Tables, benchmark: Benchmark, k: int) -> list[dict[s
                 verdicts[name] = "won" if number == 1 else "even" if is_tied else number or "lost"
         matrix = () if entry.scores is None else _score_matrix(entry.scores[k], benchmark.headline)
         if verdicts or matrix or entry.outputs:
-            said = entry.outputs[k] if entry.outputs else ""
-            if isinstance(said, dict) and said.keys() == {"rank", "first"}:
-                said = f"rank {said['rank']}"
-            text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+            output = entry.outputs[k] if entry.outputs else ""
+            if isinstance(output, dict) and output.keys() == {"rank", "first"}:
+                output = f"rank {output['rank']}"
+            text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
             card = {"title": model.label, "model": model, "matrix": matrix, "verdicts": verdicts, "said": text}
             models.append((model.kind, verdicts.get(main) == "won", model.label, card))
-    return [card for *_, card in sorted(models, key=lambda ranked: ranked[:3])]
+    return [card for *_, card in sorted(models, key=itemgetter(0, 1, 2))]
 
 
 def _score_matrix(scores: NDArray[np.float32], headline: Sequence[str]) -> tuple[tuple[dict[str, Any], ...], ...]:
-    """Return the score of each image (row) with each text, as text, shade (0 to 10), and the state of a true pair."""
+    """Return the cells `[image][text]` of a table of scores: number, text, shade (0 to 10), a true pair's outcome."""
     images, texts = scores.shape
     low, reach = float(scores.min()), float(np.ptp(scores))
     true = set(true_pairs((images, texts), true_texts(headline, texts)))

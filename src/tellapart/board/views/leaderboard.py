@@ -1,4 +1,4 @@
-"""Leaderboards: all benchmarks side by side; one by its metrics, a tag's values or domain; its heat map by a tag."""
+"""Content of leaderboards: all benchmarks; one benchmark by its metrics, a tag's values or domain; its heat map."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tellapart.records.result import HIDDEN_NUMBERS, Value
 from tellapart.records.run_folder import file_name
 from tellapart.tasks.registry import is_higher_better
 
-#: The rows of a table as CSV and LaTeX have it; the first one is the head.
+#: The rows of a table for CSV and LaTeX; the first one has the columns' names.
 Rows = Sequence[Sequence[str | int | float | None]]
 
 
@@ -51,15 +51,15 @@ class Link(BaseModel, frozen=True):
     """A link to another page."""
 
     text: str
-    page: str  # page, args: as in `links.PATTERNS`
-    args: dict[str, str | int]
-    current: bool = False  # it leads to the page that has it
+    page: str  # a key of `rendering.PATTERNS`
+    args: dict[str, str | int]  # the arguments of its address
+    current: bool = False  # the link is on the page that it leads to
 
 
 def choice_links(
     page: str, args: Mapping[str, str | int], key: str, texts: Mapping[str, str], current: str = ""
 ) -> tuple[Link, ...]:
-    """Return links to a page that differ in one argument of the address: its value -> the link's text."""
+    """Return links to a page with the arguments `args` and `key`: one for each value in `texts` (value -> text)."""
     return tuple(
         Link(text=text, page=page, args={**args, key: value}, current=value == current) for value, text in texts.items()
     )
@@ -76,40 +76,39 @@ class Cell(BaseModel, frozen=True):
     n: int
     ties: int = 0
     tie_neutral: float | None = None
-    # the value as the benchmark's authors count ties; None where that is the same, or unknown
-    official: float | None = None
+    official: float | None = None  # the value as the benchmark's authors count ties; None if that is equal, or unknown
     tier: int | None = None  # shared by models that the items cannot separate; None if they were not tested
-    mark: str = ""  # `imported` if the number was published elsewhere, `on trust` if the scores were computed elsewhere
-    # `20 of 300 items` if the number is over a part of the benchmark; it has no place among the others
-    limited: str = ""
-    rounded: bool = False  # the number is one of hidden labels, rounded to a step
+    mark: str = ""  # `imported` for a number published elsewhere, `on trust` for scores computed elsewhere
+    limited: str = ""  # `20 of 300 items` if the number is over a part of the benchmark; it is then not ranked
+    rounded: bool = False  # labels are hidden, and the number is rounded to a step
 
     def percent(self, decimals: int = 2, sign: str = "") -> str:
-        """Write the value in percent; of a rounded one no digits that are not known."""
+        """Write the value in percent; a rounded one without digits that are not known."""
         return f"{100 * self.value:{sign}{'.4g' if self.rounded else f'.{decimals}f'}}"
 
 
-#: Model -> column -> its number there.
+#: Model -> column -> the model's number in this column.
 CellTable = dict[str, dict[str, Cell]]
 
 
 def find_parts(tables: Tables) -> Mapping[str, tuple[str, int]]:
-    """Return every benchmark that is a part of one -> the benchmark on whose page it is, and the number of its items.
+    """Return each benchmark that is a part of another -> the benchmark that shows its numbers, and its number of items.
 
-    It is on the page of the complete benchmark, or on that of the largest part if no model has all.
+    The complete benchmark shows them, or the largest part if no model was measured on all items.
     """
     parts = [benchmark for benchmark in tables.benchmarks.values() if benchmark.limited_from is not None]
     limited = {}
     for part in parts:
-        same = [whole for whole in tables.benchmarks.values() if whole.name == part.name and whole not in parts]
-        rivals = [whole for whole in same if whole.n == part.limited_from] or same
-        largest = max((each for each in parts if each.name == part.name), key=lambda each: each.n)
-        limited[part.slug] = ((rivals[0] if rivals else largest).slug, part.n)
+        complete = [whole for whole in tables.benchmarks.values() if whole.name == part.name and whole not in parts]
+        of_size = [whole for whole in complete if whole.n == part.limited_from]
+        largest = max((other for other in parts if other.name == part.name), key=lambda other: other.n)
+        shown_on = next(iter((*of_size, *complete)), largest)
+        limited[part.slug] = (shown_on.slug, part.n)
     return limited
 
 
 def describe_hidden(tables: Tables, benchmark: Benchmark) -> str:
-    """Return `150 of 300 items, rounded to 1 point` for a benchmark whose labels are hidden; else nothing."""
+    """Return `150 of 300 items, rounded to 1 point` for a benchmark whose labels are hidden; else an empty text."""
     entries = tables.entries_of(benchmark=benchmark.slug) if benchmark.is_hidden else []
     notes = [note for entry in entries for note in entry.record.notes if HIDDEN_NUMBERS in note]
     return notes[-1].partition(HIDDEN_NUMBERS)[2] if notes else ""
@@ -124,10 +123,10 @@ class Column(View, frozen=True):
 
     unit: str = "percent"  # `percent`, or `points` for a difference of percentages
     about: str = ""
-    note: str = ""  # what holds for all of its numbers: `150 of 300 items, rounded to 1 point`; empty if nothing does
-    group: str = ""  # the family of benchmarks to which it belongs with its neighbours; empty if it stands alone
-    link: Link | None = None  # of its head, if it has one
-    ranked: bool = Field(default=True, exclude=True)  # its numbers have places: the largest is the best
+    note: str = ""  # about all of its numbers: `150 of 300 items, rounded to 1 point`
+    group: str = ""  # the family of benchmarks that it shares with its neighbours; empty if it shares none
+    link: Link | None = None  # the link of its head
+    ranked: bool = Field(default=True, exclude=True)  # models are ranked by its numbers: the largest is the best
 
 
 class LeaderboardRow(View, frozen=True):
@@ -141,9 +140,9 @@ class LeaderboardRow(View, frozen=True):
 class Block(View, frozen=True):
     """A table of a leaderboard: some of its columns, and the models that have numbers in them."""
 
-    first: int  # first, last: its columns, from one to before the other
+    first: int  # its columns are `columns[first:last]` of the leaderboard, and its rows `rows[first_row:last_row]`
     last: int
-    first_row: int = 0  # first_row, last_row: its rows, likewise
+    first_row: int = 0
     last_row: int = 0
     sorted_by: int = 0  # the column by which its rows are sorted, counted from the leaderboard's first
 
@@ -158,29 +157,26 @@ class Leaderboard(View, frozen=True):
     benchmark: Benchmark | None = None
     about: str = ""
     columns: tuple[Column, ...]
-    blocks: tuple[Block, ...]  # its tables; one, unless no model was measured on the benchmarks of two
+    blocks: tuple[Block, ...]  # its tables; several if some benchmarks share no model
     rows: tuple[LeaderboardRow, ...]  # those of each block, the best model first
     references: tuple[LeaderboardRow, ...]  # people, then reference models; they have no rank
     chance: tuple[float | None, ...]  # of each column
     maps: tuple[Link, ...] = ()  # links to its heat maps, one for each tag
     folded: tuple[Link, ...] = ()  # benchmarks that have no column, since no ranked model was measured on them
     unread: tuple[dict[str, str], ...] = ()  # names of files that could not be read, with reasons; on the first page
-    # choices, metrics: links to other columns for the same benchmark, and to other metrics
-    choices: tuple[Link, ...] = ()
-    metrics: tuple[Link, ...] = ()
-    tested: bool = False  # at least one column's models were tested against each other
-    # page, pages: which part of the rows is shown as HTML, and of how many parts; the first page has several if there
-    # are many models
-    page: int = 1
+    choices: tuple[Link, ...] = ()  # links to other columns for the same benchmark
+    metrics: tuple[Link, ...] = ()  # links to the same columns by other metrics
+    tested: bool = False  # the models of at least one column were tested against each other
+    page: int = 1  # which part of the rows is shown as HTML, and of how many parts
     pages: int = 1
 
-    def shown(self, block: Block) -> tuple[LeaderboardRow, ...]:
+    def rows_of(self, block: Block) -> tuple[LeaderboardRow, ...]:
         """Return the rows of a block that are on this page."""
         first, last = (0, len(self.rows)) if self.pages == 1 else (PAGE * (self.page - 1), PAGE * self.page)
         return self.rows[max(block.first_row, first) : min(block.last_row, last)]
 
     def table(self) -> Rows:
-        """Return models by columns, as fractions; a tier with each, and the numbers on a part of the items."""
+        """Return a row for each model: every number with interval and tier, and which are on a part of the items."""
         all_rows = (*self.rows, *self.references)
         titles = [column.title for column in self.columns]  # each block may have a mean
         names = [
@@ -189,25 +185,26 @@ class Leaderboard(View, frozen=True):
         ]
 
         def join(row: LeaderboardRow, field: str, heads: Sequence[str]) -> str:
+            """Return a field of the row's cells, each after its column's name: `aro: 20 of 300 items; vqa: ...`."""
             texts = ((head, getattr(cell, field)) for head, cell in zip(heads, row.cells, strict=True) if cell)
             return "; ".join(f"{head}: {text}" for head, text in texts if text)
 
-        parts = [join(row, "limited", titles) for row in all_rows]
-        head = [part for name in names for part in (name, f"{name} low", f"{name} high", f"{name} tier")]
-        rows: list[tuple[str | float | None, ...]] = [("model", "kind", *(["limited"] if any(parts) else []), *head)]
-        for row, part in zip(all_rows, parts, strict=True):
+        limits = [join(row, "limited", titles) for row in all_rows]
+        head = [f"{name}{suffix}" for name in names for suffix in ("", " low", " high", " tier")]
+        rows: list[tuple[str | float | None, ...]] = [("model", "kind", *(["limited"] if any(limits) else []), *head)]
+        for row, limit in zip(all_rows, limits, strict=True):
             cells = [(c.value, c.low, c.high, c.tier) if c else (None,) * 4 for c in row.cells]
-            limited = [part] if any(parts) else []
+            limited = [limit] if any(limits) else []
             rows.append((row.model.label, row.model.kind, *limited, *(number for cell in cells for number in cell)))
         return with_reasons(rows, [join(row, "reason", names) for row in all_rows])
 
 
 def place_rows(rows: Sequence[LeaderboardRow], by: int, *, ranked: bool = True) -> tuple[LeaderboardRow, ...]:
-    """Return models in their order by a column, with their ranks if it is `ranked`.
+    """Return models in their order by the column with index `by`, with their ranks if the column is `ranked`.
 
-    A model without a number there, or with one of a part of the items, comes after those that have it: the one with
-    most numbers first. It has no rank. Equal numbers share a rank, as do models of one tier, which models without a
-    tier that are better than its best come before.
+    Models without a number in this column, or with a number on a part of the items, come last and have no rank; those
+    with most numbers come first among them. Equal numbers share a rank, and so do models of one tier. Models without a
+    tier whose numbers are higher than the tier's best rank before the tier.
     """
     contestants = sorted((row for row in rows if row.model.kind == "model"), key=lambda row: _sort_key(row, by))
     cells = [row.cells[by] if row.cells and ranked else None for row in contestants]
@@ -218,7 +215,7 @@ def place_rows(rows: Sequence[LeaderboardRow], by: int, *, ranked: bool = True) 
     def rank(cell: Cell) -> int:
         if cell.tier is None:
             return 1 + values.index(cell.value)
-        best = values[tiers.index(cell.tier)]  # the tier's first
+        best = values[tiers.index(cell.tier)]  # of this tier
         return cell.tier + sum(value > best for value in untested)
 
     ranks = [rank(cell) if cell and not cell.limited else None for cell in cells]
@@ -226,10 +223,12 @@ def place_rows(rows: Sequence[LeaderboardRow], by: int, *, ranked: bool = True) 
 
 
 def _sort_key(row: LeaderboardRow, by: int) -> tuple[bool, int, int, float, str]:
-    full = [k for k, cell in enumerate(row.cells) if cell is not None and not cell.limited]
-    some = by if by in full else next(iter(full), next((k for k, c in enumerate(row.cells) if c), 0))
-    cell = row.cells[some] if row.cells else None
-    order = (0, 0) if by in full else (-len(full), some)
+    """Sort by the column's numbers; rows without one by how many numbers they have, then by their first number."""
+    measured = [k for k, cell in enumerate(row.cells) if cell is not None]
+    full = [k for k in measured if not row.cells[k].limited]  # type: ignore[union-attr]
+    column = by if by in full else next(iter((*full, *measured)), 0)
+    cell = row.cells[column] if row.cells else None
+    order = (0, 0) if by in full else (-len(full), column)
     return (by not in full, *order, -cell.value if cell else 0.0, row.model.label)
 
 
@@ -242,12 +241,11 @@ def arrange_rows(
     all_rows: list[LeaderboardRow] = []
     placed = []
     for block in blocks:
-        by, of_block = block.sorted_by, [row for row in rows if block.has(row) or len(blocks) == 1]
-        block_rows = place_rows(of_block, by, ranked=not ranked or ranked[by])
-        placed.append(
-            block.model_copy(update={"first_row": len(all_rows), "last_row": len(all_rows) + len(block_rows)})
-        )
+        by, members = block.sorted_by, [row for row in rows if block.has(row) or len(blocks) == 1]
+        block_rows = place_rows(members, by, ranked=not ranked or ranked[by])
+        start = len(all_rows)
         all_rows += block_rows
+        placed.append(block.model_copy(update={"first_row": start, "last_row": len(all_rows)}))
     others = [row for row in rows if row.model.kind != "model"]
     others.sort(key=lambda row: (row.model.kind, _sort_key(row, blocks[0].sorted_by if blocks else 0)))
     return Leaderboard(
@@ -264,16 +262,17 @@ def arrange_rows(
     )
 
 
-_CELL = ("value", "low", "high", "reason", "chance", "n", "ties", "tie_neutral", "official")
+#: The fields that a cell has of a record's number.
+_CELL_FIELDS = ("value", "low", "high", "reason", "chance", "n", "ties", "tie_neutral", "official")
 
 
 def make_cell(
     tables: Tables, entry: Entry, metric: str, number: Value, *, over_all: bool = True, mark: str = ""
 ) -> Cell:
-    """Return a number of an entry as a table shows it; one over all items has a tier."""
+    """Return a number of an entry as a table shows it, with the model's tier if it is over all items."""
     benchmark = tables.benchmarks[entry.benchmark]
     return Cell(
-        **{name: getattr(number, name) for name in _CELL},
+        **{name: getattr(number, name) for name in _CELL_FIELDS},
         tier=tables.tiers.get((benchmark.slug, metric), {}).get(entry.model) if over_all else None,
         mark=mark,
         limited=benchmark.part,
@@ -284,9 +283,9 @@ def make_cell(
 def read_cells(
     tables: Tables, benchmarks: Sequence[Benchmark], by: str, metrics: Collection[str] | None = None, *, tag: str = ""
 ) -> CellTable:
-    """Return models' numbers by benchmark, metric or value of the tag (`by` names which).
+    """Return models' numbers; `by` says what the columns are: `benchmark`, `metric` or `value` (of the tag).
 
-    The metrics are the main one of each benchmark if None. A complete number stands in the place of that of a part.
+    The metrics are the main one of each benchmark if None. A number on all items replaces one on a part of them.
     """
     parts, wanted = find_parts(tables), {benchmark.slug for benchmark in benchmarks}
     table: CellTable = {}
@@ -314,7 +313,7 @@ def read_cells(
 
 
 def count_pages(items: int, size: int, page: int, *noun: str) -> int:
-    """Return how many pages hold some items; a page that is none of them is refused."""
+    """Return the number of pages for some items, `size` a page; another `page` is refused with the nouns in `noun`."""
     pages = max(1, -(-items // size))
     if not 1 <= page <= pages:
         raise UnknownNameError(f"{noun[0]} has pages 1 to {pages} of {noun[1]}; there is no page {page}")
@@ -333,7 +332,7 @@ BY_DOMAIN = "domain-of-benchmarks"
 #: VLUE measures VQA by another rule in each domain.
 _OTHER_RULE = {"soft_accuracy": "exact_match", "exact_match": "soft_accuracy"}
 
-#: The head of the column that averages benchmarks; and the keys of a gap's and a macro average's, no values of a tag.
+#: The head of the column of means; the keys of the columns of gaps and of macro averages, which are no values of a tag.
 MEAN, _GAP, _MACRO = "mean", "\0gap", "\0macro"
 
 
@@ -374,7 +373,7 @@ def _add_gap(table: CellTable, first: str, second: str) -> dict[str, Column]:
 
 
 def _by_domain(tables: Tables, benchmark: Benchmark, metric: str) -> Leaderboard:
-    rival = tables.named(benchmark.rival)
+    rival = tables.benchmark_named(benchmark.rival)
     if rival is None:
         raise UnknownNameError(f"{benchmark.name} has no benchmark of the other domain on this board")
     rival_metrics = metrics_of(tables, rival)
@@ -408,7 +407,7 @@ def _of_benchmark(
     block = Block(title="", first=0, last=len(columns), sorted_by=sorted_by)
     tags, args = tags_of(tables, benchmark), {"slug": benchmark.slug, "metric": file_name(metric)}
     texts = {file_name(name): name for name in tags}
-    if tables.named(benchmark.rival) is not None:
+    if tables.benchmark_named(benchmark.rival) is not None:
         texts = {BY_DOMAIN: "domain", **texts}
     current = tag if tag == BY_DOMAIN else file_name(tag) if tag else ""
     plain_link = Link(text="metrics", page="benchmark", args={"slug": benchmark.slug}, current=not tag)
@@ -449,9 +448,8 @@ def metrics_of(tables: Tables, benchmark: Benchmark) -> list[str]:
 
 
 def family_of(name: str, names: Sequence[str]) -> str:
-    """Return the family of a benchmark: the shortest other name that its own begins with, else its first word."""
-    parts = re.split(r"[-/:]", name)
-    heads = [name[: len("-".join(parts[:k]))] for k in range(1, len(parts))]
+    """Return a benchmark's family: the shortest of `names` with which its own begins, else its first word."""
+    heads = [name[: separator.start()] for separator in re.finditer(r"[-/:]", name)]
     return next((head for head in heads if head in names), heads[0] if heads else name)
 
 
@@ -496,9 +494,9 @@ def _with_mean(
     table: CellTable,
     contestants: Mapping[str, Mapping[str, Cell]],
 ) -> dict[str, Column]:
-    """Return the columns of a block with its mean, whose cells are added to the table.
+    """Return the columns of a block with a column of means, whose cells are added to the table.
 
-    The mean comes first, and so sorts the block, unless most of its models have none and would have no place.
+    The mean comes first, and so sorts the block, unless most of its models have none and would not be ranked.
     """
     models = [model for model, row in contestants.items() if any(b.slug in row for b in block)]
     for row in table.values():
@@ -506,25 +504,25 @@ def _with_mean(
         values = [cell.value for cell in cells if cell and not cell.limited]
         if 1 < len(values) == len(meant):
             row[key] = Cell(value=math.fsum(values) / len(values), n=0)
-    have = sum(key in table[model] for model in models)
+    with_mean = sum(key in table[model] for model in models)
     over = ", ".join(b.name for b in meant)
     about = f"over {over}; only for models measured on all of them"
     ranked = all(is_higher_better(b.metric) for b in meant)
-    mean = {key: Column(title=MEAN, about=about, ranked=ranked)} if have else {}
-    return mean | _benchmark_columns(block) if 2 * have >= len(models) else _benchmark_columns(block) | mean
+    mean = {key: Column(title=MEAN, about=about, ranked=ranked)} if with_mean else {}
+    return mean | _benchmark_columns(block) if 2 * with_mean >= len(models) else _benchmark_columns(block) | mean
 
 
 def _separate_blocks(
     benchmarks: Sequence[Benchmark], contestants: Mapping[str, Mapping[str, Cell]]
 ) -> list[list[Benchmark]]:
-    """Return benchmarks in order, apart if no model and no family joins them; those of most models first."""
+    """Return groups of benchmarks without a common model or family, in order, the group of most models first."""
     names = [b.name for b in benchmarks]
     families = {b.slug: family_of(b.name, names) for b in benchmarks}
-    groups: list[tuple[set[str], int]] = [({family}, 0) for family in dict.fromkeys(families.values())]
+    groups = [({family}, 0) for family in dict.fromkeys(families.values())]  # families, and how many models join them
     for row in contestants.values():
-        met = [group for group in groups if group[0] & {families[slug] for slug in row}]
-        groups = [group for group in groups if group not in met]
-        groups.append((set().union(*(group[0] for group in met)), 1 + sum(group[1] for group in met)))
+        joined = [group for group in groups if group[0] & {families[slug] for slug in row}]
+        groups = [group for group in groups if group not in joined]
+        groups.append((set().union(*(members for members, _ in joined)), 1 + sum(models for _, models in joined)))
     full = Counter(slug for row in contestants.values() for slug, cell in row.items() if not cell.limited)
     of_family, of_name = Counter[str](), Counter[str]()
     for b in benchmarks:  # `|` keeps the larger count
@@ -536,9 +534,9 @@ def _separate_blocks(
         return -of_family[family], family, -of_name[b.name], b.name, -full[b.slug]
 
     ordered = sorted(benchmarks, key=place)
-    blocks = [([b for b in ordered if families[b.slug] in group], models) for group, models in groups]
-    blocks.sort(key=lambda pair: (-pair[1], ordered.index(pair[0][0])))
-    return [block for block, _ in blocks]
+    blocks = [(-models, [b for b in ordered if families[b.slug] in group]) for group, models in groups]
+    blocks.sort(key=lambda block: (block[0], ordered.index(block[1][0])))
+    return [block for _, block in blocks]
 
 
 def _benchmark_columns(benchmarks: Sequence[Benchmark]) -> dict[str, Column]:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby, islice
 from math import comb
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from tellapart.report.plots.agreement import Measured, find_agreement
 from tellapart.stats.paired import enough_flips, pair_tests
 from tellapart.stats.pareto import pareto_front
 
-#: Models that are compared at once: every pair of them is tested on every benchmark.
+#: The most models that are compared at once: every pair of them is tested on every benchmark.
 MOST_TOGETHER = 8
 
 #: Why a benchmark has no tests.
@@ -54,25 +55,25 @@ def compare_many(tables: Tables, models: str) -> Content:
         if len(entries[slug]) < 2:
             continue
         benchmark = tables.benchmarks[slug]
-        if (shared := _compare_on(tables, benchmark, entries[slug], flips)) is None:
+        if (comparison := _compare_on(tables, benchmark, entries[slug], flips)) is None:
             refused.append(f"{benchmark.name}: {HIDDEN_LABELS if benchmark.is_hidden else NO_ITEMS}.")
         else:
-            comparisons.append(shared)
+            comparisons.append(comparison)
     if not comparisons and not refused:
         refused.append("No two of these models were measured on a benchmark in common.")
-    tests = iter(correct([test for shared in comparisons for test in shared["tests"]]))  # for all of the page (Holm)
+    tests = iter(correct([test for on in comparisons for test in on["tests"]]))  # Holm's correction over the page
     numbers = ("a", "b", "difference", "p", "p_holm", "test")
     rows: list[tuple[Any, ...]] = [("benchmark", "metric", "n", *numbers)]
-    for shared in comparisons:
-        shared["tests"] = list(islice(tests, len(shared["tests"])))
-        about = (shared["benchmark"].label, shared["benchmark"].metric, shared["n"])
-        rows += [(*about, *(getattr(test, number) for number in numbers)) for test in shared["tests"]]
+    for on in comparisons:
+        on["tests"] = list(islice(tests, len(on["tests"])))  # the next corrected ones
+        about = (on["benchmark"].label, on["benchmark"].metric, on["n"])
+        rows += [(*about, *(getattr(test, number) for number in numbers)) for test in on["tests"]]
     title = f"{len(compared)} models together"
     return Content(title=title, table_rows=rows, models=compared, on=comparisons, refused=refused)
 
 
 def _compare_on(tables: Tables, benchmark: Benchmark, entries: Sequence[Entry], flips: int) -> dict[str, Any] | None:
-    """Compare the models with outcomes of single items by the main metric; None if they are fewer than two."""
+    """Compare the models that have outcomes of items by the main metric; None if fewer than two have."""
     metric = benchmark.metric
     models = {tables.models[entry.model].label: tables.models[entry.model] for entry in entries}
     values = {
@@ -84,25 +85,25 @@ def _compare_on(tables: Tables, benchmark: Benchmark, entries: Sequence[Entry], 
         return None
     clusters = benchmark.items.clusters
     table = np.column_stack(list(values.values()))
-    has = ~np.isnan(table).any(axis=1)  # items of another unit have no value
-    ranked: list[dict[str, Any]] = [  # tier and value are over the items that all of them have; the best first
+    measured = ~np.isnan(table).any(axis=1)  # an item has no value if the metric is of another unit, such as sentences
+    ranked: list[dict[str, Any]] = [  # the best first; tier and value are over the items that every model has
         {"title": name, "model": models[name], "value": mean, "tier": tier.rank}
         for tier in rank_outcomes(values, clusters)
         for name, mean in zip(tier.names, tier.means, strict=True)
     ]
-    if not ranked:  # no item has a value of each
+    if not ranked:  # no item has a value of every model
         return None
     names = [row["title"] for row in ranked]
     order = [list(values).index(name) for name in names]
-    tests = pair_tests(table[has][:, order], np.array(clusters)[has], flips=flips)
+    tests = pair_tests(table[measured][:, order], np.array(clusters)[measured], flips=flips)
     return {
         "title": benchmark.title,
         "benchmark": benchmark,
-        "n": int(has.sum()),
+        "n": int(measured.sum()),
         "models": ranked,
         "tests": [
             Content(
-                title=f"{names[b]} less {names[a]}",  # on the items that all of these models have; b is the better
+                title=f"{names[b]} less {names[a]}",  # b has the higher mean
                 a=names[a],
                 b=names[b],
                 difference=float(difference),
@@ -116,11 +117,11 @@ def _compare_on(tables: Tables, benchmark: Benchmark, entries: Sequence[Entry], 
     }
 
 
-#: The most items listed for each model, and the most models of which every pair gets a link. Both are small because a
-#: static site writes a page for every link.
+#: The most items that are listed for a model, and the most models of which every pair gets a link. Both are small, as a
+#: static site has a page for every link.
 MOST = 25
 
-#: The most letters of several models' joined addresses, which name a folder in a static site.
+#: The most letters of several models' addresses, joined by +: they are the name of a folder in a static site.
 _LONGEST = 240
 
 
@@ -160,8 +161,9 @@ def comparison_page(tables: Tables, a: str, b: str) -> Content:
     tests: list[MetricComparison] = []
     differs = []
     by_folders: dict[tuple[Path | None, Path | None], dict[str, Benchmark]] = {}
-    for k in shared:
-        by_folders.setdefault((first_entries[k].folder, second_entries[k].folder), {})[k] = tables.benchmarks[k]
+    for slug in shared:
+        folders = (first_entries[slug].folder, second_entries[slug].folder)
+        by_folders.setdefault(folders, {})[slug] = tables.benchmarks[slug]
     for folders, benchmarks in by_folders.items():
         listed = ", ".join(benchmark.name for benchmark in benchmarks.values())
         if any(benchmark.is_hidden for benchmark in benchmarks.values()):
@@ -175,14 +177,14 @@ def comparison_page(tables: Tables, a: str, b: str) -> Content:
         except RunError as error:
             refused.append(str(error))
             continue
-        labels = {first_entries[k].name: each.label for k, each in benchmarks.items()}
-        tests += [
-            row.model_copy(update={"benchmark": labels[row.benchmark]}) for row in compared if row.benchmark in labels
-        ]
+        labels = {first_entries[slug].name: benchmark.label for slug, benchmark in benchmarks.items()}
+        known = [row for row in compared if row.benchmark in labels]
+        tests += [row.model_copy(update={"benchmark": labels[row.benchmark]}) for row in known]
         differs += [
-            _differing_items(benchmark, first_entries[k], second_entries[k]) for k, benchmark in benchmarks.items()
+            _differing_items(benchmark, first_entries[slug], second_entries[slug])
+            for slug, benchmark in benchmarks.items()
         ]
-    tests = correct(tests)  # over all of them (Holm)
+    tests = correct(tests)  # Holm's correction over the page
     numbers = ("n", "a", "b", "difference", "low", "high", "only_a", "only_b", "p", "p_holm")
     names = ("benchmark", "metric", *numbers, "test")
     rows = [names, *(tuple(getattr(test, name) for name in names) for test in tests)]
@@ -198,7 +200,7 @@ def comparison_page(tables: Tables, a: str, b: str) -> Content:
 
 
 def _differing_items(benchmark: Benchmark, a: Entry, b: Entry) -> dict[str, Any]:
-    """List the items on which two models' values of the main metric differ, each under the model that is better."""
+    """List the items on which two models' values of the main metric differ, under the model that is better there."""
     metric = benchmark.metric
     first, second = (entry.values.get(metric) for entry in (a, b))
     only: list[list[int]] = [[], []]
@@ -213,13 +215,14 @@ def _differing_items(benchmark: Benchmark, a: Entry, b: Entry) -> dict[str, Any]
     }
 
 
-#: Address -> (its name, the unit on the axis, that unit in the unit of the column).
+#: Cost in an address -> (its name, the unit on the axis, this unit in the unit of the model's field: ms in s).
 COSTS = {
     "latency": ("latency of one pair", "ms", 0.001),
     "parameters": ("parameters", "millions", 1e6),
     "training_images": ("training images", "millions", 1e6),
 }
 
+#: The size of the drawing in pixels.
 WIDTH, HEIGHT = 640.0, 360.0
 
 
@@ -241,10 +244,8 @@ def pareto_page(tables: Tables, cost: str, over: str = "") -> Content:
     asked = dict.fromkeys(over.split("+") if over else ())
     if unknown := [slug for slug in asked if slug not in slugs]:
         raise UnknownNameError(f"no benchmark {unknown[0][:200]!r} with a number of a ranked model")
-    columns = (
-        sorted(slugs[slug] for slug in asked) or named or choose_benchmarks([values.keys() for _, values in measured])
-    )
-    points = [  # of the models that have a cost and a number in every column
+    columns = sorted(slugs[slug] for slug in asked) or named or choose_benchmarks([values for _, values in measured])
+    points = [  # (model, performance, cost) of the models that have a cost and a number in every column
         (model, math.fsum(values[k] for k in columns) / len(columns), costs[model.slug])
         for model, values in measured
         if columns and values.keys() >= {*columns}
@@ -256,6 +257,7 @@ def pareto_page(tables: Tables, cost: str, over: str = "") -> Content:
     offered = {slug: k for slug, k in slugs.items() if counts[k] > 1 or k in columns}
     texts = {slug: board.columns[k].title for slug, k in offered.items()}
     page, args = ("pareto_over", {"over": over}) if over else ("pareto", {})
+    names = {key: name for key, (name, _, _) in COSTS.items()}
     rows = [(p["title"], p["performance"], p["cost"], "yes" if p["front"] else "no") for p in drawing["points"]]
     return Content(
         title=f"Performance against {title}",
@@ -270,18 +272,16 @@ def pareto_page(tables: Tables, cost: str, over: str = "") -> Content:
         ],
         alone=choice_links("pareto_over", {"cost": cost}, "over", texts, over),
         left_out=[row.model.label for row in board.rows if row.model.slug not in drawn],
-        choices=choice_links(
-            page, {"cost": cost, **args}, "cost", {key: text for key, (text, _, _) in COSTS.items()}, cost
-        ),
+        choices=choice_links(page, {"cost": cost, **args}, "cost", names, cost),
         **drawing,
     )
 
 
 def choose_benchmarks(have: Sequence[Collection[int]]) -> list[int]:
-    """Return the columns over which a mean covers most: models that have all of them, times columns, is largest.
+    """Return the columns over which a mean covers most numbers: columns times the models that have all of them.
 
-    Columns are added one by one, each time the one that most of the models left have; of equal products the one of more
-    models counts.
+    `have` has the columns of each model. Columns are added one by one, always that which most of the remaining models
+    have. Of equal products the one with more models is taken.
     """
     benchmarks: list[int] = []
     best: tuple[int, int, list[int]] = (0, 0, [])
@@ -291,47 +291,50 @@ def choose_benchmarks(have: Sequence[Collection[int]]) -> list[int]:
         columns.remove(add)
         benchmarks.append(add)
         left = [candidate for candidate in left if add in candidate]
-        best = max(best, (len(left) * len(benchmarks), len(left), list(benchmarks)), key=lambda area: area[:2])
-    return sorted(best[2])
+        best = max(best, (len(left) * len(benchmarks), len(left), list(benchmarks)), key=itemgetter(0, 1))
+    _, _, chosen = best
+    return sorted(chosen)
 
 
 def _draw_points(measured: Sequence[tuple[Model, float, float]]) -> dict[str, Any]:
-    """Place (model, performance, cost) on the drawing, the cheapest first, and the ticks of both axes."""
+    """Return the points of (model, performance, cost), sorted by cost, in pixels, and the axes' ticks."""
     points: list[dict[str, Any]] = []
     size = {"width": WIDTH, "height": HEIGHT}
     if not measured:
         return {"points": points, "line": "", "across": [], "up": [], **size}
     front = pareto_front([[value, -cost] for _, value, cost in measured]).tolist()
-    lows, highs = _axis_limits([value for _, value, _ in measured]), _axis_limits([cost for _, _, cost in measured])
+    values, costs = _axis_limits([value for _, value, _ in measured]), _axis_limits([cost for _, _, cost in measured])
 
     def scale(value: float, axis: tuple[float, float], length: float) -> float:
         return round(length * (value - axis[0]) / (axis[1] - axis[0]), 2)
 
     def height(value: float) -> float:
-        return round(HEIGHT - scale(value, lows, HEIGHT), 2)
+        return round(HEIGHT - scale(value, values, HEIGHT), 2)
 
-    for (model, value, cost), on in zip(measured, front, strict=True):
-        x, y = scale(cost, highs, WIDTH), height(value)
-        # Below the point, since above it the label would cover another one's.
+    for (model, value, cost), on_front in zip(measured, front, strict=True):
+        x, y = scale(cost, costs, WIDTH), height(value)
+        # The label is below the point if it would cover another label (90 x 30 pixels) above it.
         below = any(abs(p["x"] - x) < 90 and 0 <= y - p["y"] < 30 and not p["below"] for p in points)
-        numbers = {"performance": value, "cost": cost, "front": on, "x": x, "y": y, "below": below}
+        numbers = {"performance": value, "cost": cost, "front": on_front, "x": x, "y": y, "below": below}
         points.append({"title": model.label, "model": model, **numbers})
     return {
         "points": points,
         "line": " ".join(f"{point['x']},{point['y']}" for point in points if point["front"]),
-        "across": [{"title": f"{v:g}", "at": scale(v, highs, WIDTH)} for v in _axis_ticks(*highs)],
-        "up": [{"title": f"{100 * v:g}", "at": height(v)} for v in _axis_ticks(*lows)],
+        "across": [{"title": f"{v:g}", "at": scale(v, costs, WIDTH)} for v in _axis_ticks(*costs)],
+        "up": [{"title": f"{100 * v:g}", "at": height(v)} for v in _axis_ticks(*values)],
         **size,
     }
 
 
 def _axis_limits(values: Sequence[float]) -> tuple[float, float]:
+    """Return the ends of an axis, with some room beyond the values."""
     low, high = min(values), max(values)
     room = 0.12 * (high - low) or 0.1 * abs(high) or 1.0
     return low - room, high + room
 
 
 def _axis_ticks(low: float, high: float) -> list[float]:
+    """Return up to eight round numbers between the ends of an axis."""
     step = 10 ** math.floor(math.log10((high - low) / 2))
     step = next(step * factor for factor in (1, 2, 5, 10) if (high - low) / (step * factor) <= 7)
     return [round(k * step, 12) for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
@@ -375,9 +378,10 @@ def agreement_page(tables: Tables) -> Content:
     )
 
 
+#: Pixels between two columns, and between two places, of the drawing of ranks.
 STEP, ROW = 190.0, 26.0
 
-#: Models in a drawing: more lines than this no eye follows.
+#: The most models in a drawing: no eye follows more lines.
 MOST_LINES = 40
 
 
@@ -398,15 +402,15 @@ def ranks_page(tables: Tables, slug: str = "") -> Content:
     best = [model for model in ranks if model in candidates][:MOST_LINES]  # rows come best first
     models, shown = _choose_drawn({model: ranks[model] for model in best})
     drawn: Mapping[Model, Sequence[int | None]] = ranks
-    if len(best) < len(candidates):  # their places among themselves
-        lines_of_best = zip(*(ranks[model] for model in best), strict=True)
-        among = [rank_places([None if rank is None else -rank for rank in column]) for column in lines_of_best]
+    if len(best) < len(candidates):  # drawn are the places of the best among themselves
+        columns_of_best = zip(*(ranks[model] for model in best), strict=True)
+        among = [rank_places([None if rank is None else -rank for rank in column]) for column in columns_of_best]
         drawn = dict(zip(best, zip(*among, strict=True), strict=True))
     lines = [
         _model_line(model, line, [drawn[model][k] for k in shown] if model in models else [])
         for model, line in ranks.items()
     ]
-    last = len(lines) + 1  # after all places; `sort` empties the list while it works
+    last = len(lines) + 1  # in the place of a missing rank, after all others
     lines.sort(key=lambda line: (not line["segments"], [rank or last for rank in line["ranks"]], line["title"]))
     titles = [board.columns[k].title for k in columns]
     return Content(
@@ -423,7 +427,7 @@ def ranks_page(tables: Tables, slug: str = "") -> Content:
 
 
 def _choose_drawn(ranks: Mapping[Model, Sequence[int | None]]) -> tuple[set[Model], list[int]]:
-    """Return the models and the columns of the drawing: each has two places or more of the other."""
+    """Return the drawing's models, which have places in two of its columns, and columns, with places of two models."""
     models, columns = set(ranks), list(range(max(map(len, ranks.values()), default=0)))
     while True:
         ranked = {model for model in models if sum(ranks[model][k] is not None for k in columns) > 1}
@@ -434,9 +438,10 @@ def _choose_drawn(ranks: Mapping[Model, Sequence[int | None]]) -> tuple[set[Mode
 
 
 def _model_line(model: Model, ranks: Sequence[int | None], drawn: Sequence[int | None]) -> dict[str, Any]:
-    """Return a model's line through its places in the columns that are drawn; without a drawing if there are none."""
+    """Return a model's ranks, and its line through its places `drawn` in the columns of the drawing, if any."""
     points = [None if rank is None else (STEP * k, ROW * rank) for k, rank in enumerate(drawn)]
-    runs = [[point for point in run if point] for unbroken, run in groupby(points, bool) if unbroken]
+    # A line is broken at a column without a place: its unbroken runs of points.
+    runs = [[point for point in run if point] for is_placed, run in groupby(points, bool) if is_placed]
     present = [rank for rank in ranks if rank is not None]
     return {
         "title": model.label,
