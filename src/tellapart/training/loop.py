@@ -11,12 +11,13 @@ import os
 import shutil
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from itertools import chain, islice, pairwise, repeat
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any
 
@@ -211,16 +212,16 @@ class Training:
     def _read_parts(self, load: ImageLoader, pool: Executor, numbers: range) -> Iterator[tuple[Any, list[Inputs]]]:
         """Yield each part's drawn inputs and images, while the pool reads the images of the next part."""
         ranks, parts = self.ranks, self.config.batch.accumulate
-
-        def begin(number: int) -> tuple[Any, Iterator[Inputs]]:
-            drawn = self.steps.draw(self.order.batch(number, ranks.number, ranks.of, parts=parts), number)
-            return drawn, pool.map(load, drawn.rows, drawn.joined or repeat(None), repeat(number))
-
-        # `pairwise` begins the next part before it yields this one; the last one's next is empty.
-        for (drawn, reading), _ in pairwise(chain(map(begin, numbers), [(None, iter(()))])):
-            with ranks.together():
-                images = [*reading]
-            yield drawn, images
+        begun = deque[tuple[Any, Iterator[Inputs]]]()
+        for number in chain(numbers, [None]):  # None: nothing is begun after the last part
+            if number is not None:
+                drawn = self.steps.draw(self.order.batch(number, ranks.number, ranks.of, parts=parts), number)
+                begun.append((drawn, pool.map(load, drawn.rows, drawn.joined or repeat(None), repeat(number))))
+            if len(begun) == 2 or (begun and number is None):
+                drawn, reading = begun.popleft()
+                with ranks.together():
+                    images = [*reading]
+                yield drawn, images
 
     def _accumulate_parts(self, feed: Iterator[tuple[Any, list[Inputs]]], step: int) -> dict[str, float]:
         """Accumulate the mean gradient of a step's parts in the parameters, and return the mean of their losses."""

@@ -167,8 +167,10 @@ class DualStep(TrainingStep):
                 real.append([True] * len(false) + [False] * missing)
             if self._units and (place < len(numbers) or self._counterparts != "mate"):  # a mate is no pair of a batch
                 fields["units"].append(draw_units(row, self._units, seed, step, number))
-        texts = {name: np.array(values, dtype=object) for name, values in fields.items() if values}
-        every_text = np.concatenate([*map(np.ravel, texts.values())]).tolist()
+        texts, every_text = dict[str, NDArray[np.object_]](), list[str]()
+        for name in filter(fields.get, fields):  # the fields that have texts
+            texts[name] = np.array(fields[name], dtype=object)
+            every_text += texts[name].ravel().tolist()
         return Drawn(rows, len(numbers), texts, every_text, real or None, joined)
 
     def backward(self, drawn: Drawn, images: Sequence[Inputs], step: int) -> LossParts:
@@ -211,23 +213,22 @@ class DualStep(TrainingStep):
             others = torch.from_numpy(self.rows.image_ids[[row.second for row in drawn.joined]]).to(device)
             ids = torch.minimum(ids, others) * len(self.rows) + torch.maximum(ids, others)
 
-        def split(values: Tensor) -> dict[str, Tensor]:
-            """Return the parts of a tensor with a row for each text, by field and in its shape."""
-            parts = zip(drawn.texts.items(), values.split([texts.size for texts in drawn.texts.values()]), strict=True)
-            return {name: part.reshape(*texts.shape, *values.shape[1:]) for (name, texts), part in parts}
-
-        fields: dict[str, Any] = {"images": encoded["images"], "image_ids": ids, **split(encoded["texts"])}
+        fields: dict[str, Any] = {"images": encoded["images"], "image_ids": ids}
+        sizes = [*map(np.size, drawn.texts.values())]
+        for (name, texts), vectors in zip(drawn.texts.items(), encoded["texts"].split(sizes), strict=True):
+            fields[name] = vectors.reshape(*texts.shape, vectors.shape[1])
+        if self._text_ids is not None:
+            text_ids = torch.tensor(self._text_ids(drawn.every_text), device=device).split(sizes)
+            for (name, texts), numbers in zip(drawn.texts.items(), text_ids, strict=True):
+                fields[f"{name.removesuffix('s')}_ids"] = numbers.reshape(texts.shape)
         if "patches" in encoded:
             fields["patches"] = encoded["patches"]
-        if self._text_ids is not None:
-            for name, numbers in split(torch.tensor(self._text_ids(drawn.every_text), device=device)).items():
-                fields[f"{name.removesuffix('s')}_ids"] = numbers
+            b, f = len(drawn.rows), len(drawn.real[0]) if drawn.real is not None else 0  # rows, false texts of each
+            for name in ("words", "real_words"):  # the rows' true texts come first, then all false ones
+                true, false = encoded[name][:b, None], encoded[name][b : b + b * f]
+                fields[name] = torch.cat([true, false.reshape(b, f, *true.shape[2:])], dim=1)
         if drawn.real is not None:
             fields["has_negative"] = torch.tensor(drawn.real, dtype=torch.bool, device=device)
-        for name in encoded.keys() & {"words", "real_words"}:
-            parts = split(encoded[name])
-            true = parts["texts"][:, None]
-            fields[name] = torch.cat([true, parts.get("negative_texts", true[:, :0])], dim=1)
         shared: dict[str, Any] = {"scale": encoded["scale"], "chunk": self.config.batch.chunk, "step": step}
         if self._counterparts == "mate":
             of_pair = fields.keys() & {"images", "texts", "image_ids", "text_ids"}
