@@ -344,8 +344,7 @@ def fit_steps(training: Training) -> int:
     pace, seconds = sum(taken) / len(taken), 60 * (config.optimiser.minutes or 0)
     if interval:
         return max(1, int(seconds / (pace + measuring / interval)))
-    # As `ValidationConfig.interval`: up to ten steps are measured each, more steps ten times in all, and a long run
-    # every LONGEST_INTERVAL steps.
+    # The measurements of `ValidationConfig.interval`: one a step, ten in all, or one each LONGEST_INTERVAL steps.
     measured_each = min(10, int(seconds / (pace + measuring)))
     measured_ten_times = int((seconds - 10 * measuring) / pace)
     longest = int(seconds / (pace + measuring / LONGEST_INTERVAL))

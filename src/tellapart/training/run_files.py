@@ -140,8 +140,7 @@ def delete_older(folder: Path, keep: int) -> None:
 
 def latest_checkpoint(folder: Path) -> Path | None:
     """Return the last complete checkpoint of a folder; None if there is none."""
-    checkpoints = _complete_checkpoints(folder)
-    return checkpoints[-1] if checkpoints else None
+    return max(_complete_checkpoints(folder), default=None)
 
 
 def read_checkpoint(checkpoint: Path, module: torch.nn.Module, optimiser: torch.optim.Optimizer) -> TrainingState:

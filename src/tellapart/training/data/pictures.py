@@ -1,7 +1,6 @@
-"""Training pictures: read in threads, joined in pairs (CLIC), and augmented.
+"""Training pictures: read in threads, joined in pairs (CLIC), and augmented, by the seed, the step and the row alone.
 
-Draws depend on the seed, the step and the row alone: each picture has a separate generator. torchvision's transforms
-would draw from torch's generator, which dropout and all reading threads share.
+torchvision's transforms are not used: they draw from torch's generator, which dropout and all reading threads share.
 """
 
 from __future__ import annotations
