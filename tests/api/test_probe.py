@@ -202,7 +202,7 @@ def test_pictures_are_prepared_for_each_model_in_its_way(made_set):
     models = [ta.model(Towers(), **prepared(sign)) for sign in (1, -1)]
     probe = ta.PairProbe(made_set(n=10), limit=None)
     for model in (*models, models[0]):
-        held = probe._hold_model(model)
+        held = probe._open_model(model)
         assert (probe._score_vectors(held) == ta.PairProbe(probe.pairs)._score_vectors(held)).all()
 
 

@@ -93,6 +93,9 @@ def test_two_configurations_are_paired_on_the_seeds_that_both_have():
     sides = ([each.model_copy(update={"data": own}) for each in some] for some, own in pairs)
     with raises(RunError, "items", "a", "benchmarks"):  # sets of one name are not one set
         between(*sides)
+    same = [each.model_copy(update={"data": data[0]}) for each in first]
+    with raises(RunError, "items", "a", "benchmarks"):  # of the last seed alone
+        between(same, [*same[:-1], same[-1].model_copy(update={"data": data[1]})])
 
 
 @pytest.mark.parametrize("name", ["seeds", "limit"])

@@ -121,8 +121,8 @@ def items(
     with unpacked([as_path(run, "runs") for run in runs]) as folders:
         models = choose_models(folders).runs if folders else ()
         left_out = as_names(without, "without")
-        read = read_systems(models, files, benchmark=benchmark, without=left_out, kind=kind, place=place)
-        outcomes = outcomes_of(*read, metric)
+        systems = read_systems(models, files, benchmark=benchmark, without=left_out, kind=kind, place=place)
+        outcomes = outcomes_of(*systems, metric)
         record = analyse_items(outcomes, list_families(family, outcomes.systems), short=short, seed=seed)
         if page is not None:
             read_image = _find_images(models, outcomes.benchmark, benchmark, place)
@@ -150,13 +150,13 @@ class ItemsAnalysed(Printed):
     def show(self) -> None:
         """Print it as `tellapart items` does."""
         fields = self.outcomes.fields
-        for read in dict.fromkeys(fields.values()):
-            systems = join_names([system for system, field in fields.items() if field == read])
-            print_lines(plain(f"{systems}: read from field {read}"))
+        for field in dict.fromkeys(fields.values()):
+            systems = join_names([system for system in fields if fields[system] == field])
+            print_lines(plain(f"{systems}: read from field {field}"))
         super().show()
 
     def to_csv(self) -> str:
-        """Return a line for each item, under the columns' names, for a spreadsheet: none of its texts is a formula."""
+        """Return CSV with a line for each item; a spreadsheet reads no text of it as a formula."""
         text, rows = io.StringIO(), [self.columns, *zip(*self.columns.values(), strict=True)]
         csv.writer(text, lineterminator="\n").writerows(map(spreadsheet_cell, row) for row in rows)
         return text.getvalue()
@@ -165,7 +165,7 @@ class ItemsAnalysed(Printed):
 def _find_images(
     runs: Sequence[System], name: str, typed: str | None, place: Locations
 ) -> Callable[[str], bytes] | None:
-    """Return a reader of the benchmark's images: as the first run finds them, else in the folders that are given."""
+    """Return a reader of the benchmark's images: the first run's, or one of the folders in `place`; None without."""
     for run in runs:
         if name in run.folders:
             reader = ImageSources.of(run.folders[name], run.result, name).reader(outside=place.outside)
@@ -184,9 +184,10 @@ _CURVE_COLUMNS = (
 
 
 def _expect_names(needed: str = "", **given: object) -> None:
-    """Refuse options that are no names; None is one that was not given, and `needed` must be."""
+    """Refuse options that are no names; None is allowed for an option that is not `needed`."""
     for option, value in given.items():
-        if not (isinstance(value, str) and value) and (value is not None or option == needed):
+        is_name, may_be_none = isinstance(value, str) and value != "", option != needed
+        if not is_name and not (value is None and may_be_none):
             raise RunError(f"{option}={quote(value)}: give a name")
 
 
@@ -394,7 +395,7 @@ def why(
     """
     if debias is not None and (isinstance(debias, bool) or not isinstance(debias, int) or debias < 1):
         raise RunError(f"debias={quote(debias)}: give a number of captions and pictures from 1, for example 64")
-    with unpacked([as_path(each, "runs") for each in runs]) as folders:
+    with unpacked([as_path(run, "runs") for run in runs]) as folders:
         files = [path for path in folders if path.is_file()]
         if debias is not None and files:
             raise RunError(f"debias={debias}: {files[0]} holds outcomes and no model; name runs of models loaded here")
@@ -404,8 +405,8 @@ def why(
         if debias is not None:
             with use_store(cache) as store, reporting(progress) as report:
                 subtract = partial(subtract_means, unrelated=debias, store=store, seed=seed, progress=report)
-                of = {run.label: run for run in models}
-                rows = [each for row in record.rows for each in subtract(of[row.model], row.benchmark)]
+                systems = {run.label: run for run in models}
+                rows = [after for row in record.rows for after in subtract(systems[row.model], row.benchmark)]
             record = record.model_copy(update={"debiased": tuple(rows)})
         return Explained(record, by)
 
@@ -413,8 +414,8 @@ def why(
 class Explained(Frame):
     """The reasons: a row for each model, benchmark and reason or share, printed as `tellapart why` does.
 
-    Of answers and outcomes alone `value` is at least, and `at_most` at most, with `low` of the first and `high` of the
-    second. Of scores `at_most` is `value`.
+    From answers and outcomes alone, only bounds are known: `value` is the lower one, with its `low`, and `at_most` the
+    upper one, with its `high`. From scores, `at_most` is `value`.
 
     Attributes:
         record: all of it: by tag, item by item, and the models' paired differences.
@@ -462,8 +463,8 @@ def verify(*runs: PathGiven, scores: PathGiven | Sequence[PathGiven] = ()) -> Ve
     (True, 0)
     """
     paths, files = as_paths(runs, "runs"), as_paths(scores, "scores") if scores else []
-    if gone := [path for path in files if not path.is_file()]:
-        raise RunError(f"verify: scores={gone[0]} is no file; name the file of scores that the run was made of")
+    if missing := [path for path in files if not path.is_file()]:
+        raise RunError(f"verify: scores={missing[0]} is no file; name the file of scores that the run was made of")
     with run_folders(paths, "runs") as folders:
         listed = [
             (run, str(folder), str(path))
@@ -479,7 +480,7 @@ def verify(*runs: PathGiven, scores: PathGiven | Sequence[PathGiven] = ()) -> Ve
 
 
 def _verify_run(run: Path, store: EmbeddingStore, scores: Sequence[Path], folder: str, path: str) -> Verification:
-    """Verify a run and its report; an archive's is named by the archive."""
+    """Verify a run and its report. `folder` is where the user's `path` was unpacked; the result names the path."""
     verified, report = verify_run(run, store, scores), check_report(run)
     checks = (*verified.checks, *([report] if report else []))
     return verified.model_copy(update={"run": f"{path}{str(run).removeprefix(folder)}", "checks": checks})
@@ -489,7 +490,7 @@ class Verified(Printed):
     """Runs, verified: a row for each number and each file; printed as `tellapart verify` does.
 
     Attributes:
-        runs: what was found, a run each.
+        runs: the verification of each run.
     """
 
     def __init__(self, runs: Sequence[Verification]) -> None:

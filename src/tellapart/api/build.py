@@ -43,27 +43,19 @@ class Built:
 
     def __repr__(self) -> str:
         lines = [
-            f"{step}{f', {reason}' if reason else ''}: {count:,}" for step, reason, count in self.result.funnel.rows()
+            f"{', '.join(filter(None, (step, reason)))}: {count:,}" for step, reason, count in self.result.funnel.rows()
         ]
         return "\n".join([*lines, f"pair set: {self.folder}"])
 
 
 @overload
 def build(
-    recipe: PathGiven,
-    out: PathGiven | None = None,
-    *,
-    workers: int | None = None,
-    limit: int | None = None,
-    imagefolder: PathGiven | None = None,
-    parquet: PathGiven | None = None,
-    pairs: None = None,
-    ray: str | None = None,
-    ray_gpus: float = 0.0,
-    insecure: bool = False,
-    card: bool = False,
+    recipe: PathGiven, out: PathGiven | None = None, *,
+    workers: int | None = None, limit: int | None = None,
+    imagefolder: PathGiven | None = None, parquet: PathGiven | None = None, pairs: None = None,
+    ray: str | None = None, ray_gpus: float = 0.0, insecure: bool = False, card: bool = False,
     progress: ProgressGiven = None,
-) -> Built: ...
+) -> Built: ...  # fmt: skip
 @overload
 def build(
     recipe: PathGiven,
@@ -75,20 +67,12 @@ def build(
 ) -> PairsWritten: ...
 @exit_is_error
 def build(
-    recipe: PathGiven,
-    out: PathGiven | None = None,
-    *,
-    workers: int | None = None,
-    limit: int | None = None,
-    imagefolder: PathGiven | None = None,
-    parquet: PathGiven | None = None,
-    pairs: PathGiven | None = None,
-    ray: str | None = None,
-    ray_gpus: float = 0.0,
-    insecure: bool = False,
-    card: bool = False,
+    recipe: PathGiven, out: PathGiven | None = None, *,
+    workers: int | None = None, limit: int | None = None,
+    imagefolder: PathGiven | None = None, parquet: PathGiven | None = None, pairs: PathGiven | None = None,
+    ray: str | None = None, ray_gpus: float = 0.0, insecure: bool = False, card: bool = False,
     progress: ProgressGiven = None,
-) -> Built | PairsWritten:
+) -> Built | PairsWritten:  # fmt: skip
     """Build a pair set from a recipe; an interrupted build resumes when it is called again.
 
     Args:
@@ -133,7 +117,7 @@ def build(
     path, folder = as_path(recipe, "recipe"), default_folder(recipe, out)
     executor = RayExecutor(ray, workers, ray_gpus) if ray is not None else None
     with reporting(progress) as report:
-        update = report and report(folder.name)
+        update = None if report is None else report(folder.name)
         built = run_recipe(
             path, folder, workers=workers or 1, executor=executor, limit=limit, progress=update, insecure=insecure
         )
@@ -146,7 +130,7 @@ def build(
 
 
 def default_folder(recipe: PathGiven, out: PathGiven | None = None) -> Path:
-    """Return the folder that a recipe's set is built to: the one that is named, else sets/NAME of the recipe.
+    """Return the folder that a recipe's set is built to: `out` if it is given, else sets/NAME of the recipe.
 
     Raises:
         DataError: the recipe cannot be read.

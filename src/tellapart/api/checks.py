@@ -28,7 +28,7 @@ from tellapart.records.machine import versions
 from tellapart.records.timing_record import Timing, Timings, write_timings
 from tellapart.report.progress import ProgressGiven, reporting
 
-#: Items on which the user's model is checked.
+#: The number of items on which the user's model is checked, as the option `limit` takes it.
 _CHECKED = "30"
 
 
@@ -52,7 +52,7 @@ def check(
     """
     if not isinstance(model, str):
         expect_used("check", "without the name of a model", device=(device, "cpu"), seed=(seed, 0))
-    subject = None if model is None else _open_door(model, ModelOptions(device=device, seed=seed))
+    subject = None if model is None else _open_model(model, ModelOptions(device=device, seed=seed))
     with reporting(progress) as report:
         gates = check_references(None if report is None else report("reference models"))
         if subject is not None:
@@ -115,10 +115,10 @@ def time(
         for name in names:
             timed.append(time_apart(name, partial(measure, name, opened, options_beside(name, names, options))))
             update("models", len(timed), len(names))
-    called = distinct_names([timing.model.name for timing in timed], names)
+    labels = distinct_names([timing.model.name for timing in timed], names)
     rows = tuple(
-        timing.model_copy(update={"model": timing.model.model_copy(update={"name": name})})
-        for timing, name in zip(timed, called, strict=True)
+        timing.model_copy(update={"model": timing.model.model_copy(update={"name": label})})
+        for timing, label in zip(timed, labels, strict=True)
     )
     timings = Timings(started=started, command=command, versions=versions(), models=rows)
     if out is not None:
@@ -176,18 +176,19 @@ def parity(
     ready = prepare(opened, store=EmbeddingStore(None), limit=None if limit is None else str(limit))
     pairs: PairSet = ready.records
     options = ModelOptions(device=device, dtype=dtype, reading=reading, texts=texts)
-    of_b = replace(options, dtype=dtype_b or dtype, reading=reading_b or reading)
+    options_b = replace(options, dtype=dtype_b or dtype, reading=reading_b or reading)
     with reporting(progress) as report:
         return compare_doors(
-            _open_door(a, options),
-            _open_door(b, of_b),
+            _open_model(a, options),
+            _open_model(b, options_b),
             pairs,
             picture=None if picture is None else as_path(picture, "picture"),
             progress=None if report is None else report("parity"),
         )
 
 
-def _open_door(model: ModelNamed, options: ModelOptions) -> Model:
+def _open_model(model: ModelNamed, options: ModelOptions) -> Model:
+    """Open a named model with the options; refuse options that contradict a model in memory."""
     opened = open_given(model)
     if isinstance(opened, HeldModel):
         opened.expect_settings(device=options.device, dtype=options.dtype, reading=options.reading)

@@ -37,6 +37,7 @@ EXTRAS = {
     "ray": "runs on a Ray cluster",
     "wandb": "curves of a training in Weights & Biases",
 }
+#: A requirement of the package's metadata, such as `torch>=2.1; extra == "models"`: the package, and the extra.
 _NEED = re.compile(r"""([\w.-]+).*;.*\bextra == ['"]([\w-]+)['"].*""")
 
 
@@ -49,7 +50,7 @@ class Installation:
         folder: of the package.
         python: its version and program.
         system: operating system, processor, and number of cores.
-        device: what torch computes on by default; without torch it says so.
+        device: what torch computes on by default, or a line on how to install torch.
         cache: the folder of vectors and scores that runs keep.
         cache_bytes: of its files.
         hub: the address of the Hugging Face hub, and whether it answers.

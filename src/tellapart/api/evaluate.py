@@ -51,7 +51,7 @@ EVERY = "10m"
 def _as_follower(
     follow: PathGiven | None, every: str | float, until: int | None, models: object, names: Sequence[str]
 ) -> Follower | None:
-    """Return the checkpoints to follow; None if none are."""
+    """Return the follower of a folder of checkpoints; None without `follow`."""
     if follow is None:
         expect_used("evaluate", "without follow=FOLDER", every=(every, EVERY), until=(until, None))
         return None
@@ -99,7 +99,7 @@ _Opened = TypeVar("_Opened")
 #: A model as callers give it: a name, a file's object, or an argument of `as_model`.
 ModelNamed: TypeAlias = str | Path | ModelGiven
 
-#: Scores as callers give them: a file, numbers (item, image, text), `{id: matrix}`, `Scores`; or benchmark -> file.
+#: Scores as callers give them: a file, numbers (item, image, text), `{id: matrix}`, `Scores`; or `{benchmark: file}`.
 ScoresGiven: TypeAlias = PathGiven | ArrayLike | _Tensor | Scores | Mapping[str, PathGiven | ArrayLike | _Tensor]
 
 
@@ -257,10 +257,10 @@ def evaluate(
             planned = Run(folder)
             planned.plan = plan_run(settings, folder, store_path(cache), report and report("dry run"), faults or ())
         return planned
-    with ExitStack() as held, keep_random_state():
-        folder = held.enter_context(_run_folder(out))
-        store = held.enter_context(use_store(cache))
-        report = held.enter_context(reporting(progress))
+    with ExitStack() as stack, keep_random_state():
+        folder = stack.enter_context(_run_folder(out))
+        store = stack.enter_context(use_store(cache))
+        report = stack.enter_context(reporting(progress))
         if follower is not None:
             names_measured = follow_checkpoints(
                 follower, settings, folder, store=store, command=command, progress=report, left_out=left_out
@@ -271,7 +271,7 @@ def evaluate(
     return Run(folder, scratch=out is None, leads=bool(results), results=results)
 
 
-#: The same by the name of the command.
+#: `evaluate`, by the name of the command.
 run = evaluate
 
 
@@ -321,11 +321,11 @@ def score(
     as_names(name, "name")
     if kind is not None and kind not in get_args(ScoreKind):
         raise ScoreError(f"kind={kind}: use one of {', '.join(get_args(ScoreKind))}")
-    # One file's field of predictions is not a table's column.
-    of_table = columns and {field: column for field, column in dict(columns).items() if field != PREDICTION}
-    named = scores if benchmark is None and isinstance(scores, Mapping) else (benchmark,)
-    refuse_columns(of_table, named)
-    place = refuse_idle(named, locations(data, images, outside_images, columns), strict=strict)
+    # The field of predictions is in the file of scores; all other columns are of a table's benchmark.
+    table_columns = columns and {field: column for field, column in dict(columns).items() if field != PREDICTION}
+    sets = scores if benchmark is None and isinstance(scores, Mapping) else (benchmark,)
+    refuse_columns(table_columns, sets)
+    place = refuse_idle(sets, locations(data, images, outside_images, columns), strict=strict)
     with _run_folder(out) as folder, reporting(progress) as report:
         if benchmark is None:
             if not isinstance(scores, Mapping) or not scores:
@@ -343,18 +343,18 @@ def score(
 
 def describe_kept(folder: Path, cache: CacheGiven = None) -> str | None:
     """Describe the result of an interrupted run: records of finished benchmarks, and embeddings in a store."""
-    kept = describe_stored(cache)
-    runs = find_runs(folder) if (folder / RESULTS).is_file() else []  # the subject's record is the first
-    finished = sum(len(read_result(each).benchmarks) for each in runs)
+    stored = describe_stored(cache)
+    runs = find_runs(folder) if (folder / RESULTS).is_file() else []
+    finished = sum(len(read_result(run).benchmarks) for run in runs)
     if not finished:
-        return kept
+        return stored
     results = f"{finished:,} finished {'result is' if finished == 1 else 'results are'} kept in {folder}"
-    return f"{results}; {kept or 'of the others nothing is (--no-cache)'}"
+    return f"{results}; {stored or 'of the others nothing is (--no-cache)'}"
 
 
 @contextmanager
 def _run_folder(out: PathGiven | None) -> Iterator[Path]:
-    """Yield the run folder, a temporary one if none is named; an error removes that one unless it has results."""
+    """Yield the run folder; without `out` a temporary one, which an error deletes unless it has results."""
     if out is not None:
         yield as_path(out, "out")
         return
@@ -370,10 +370,10 @@ def _run_folder(out: PathGiven | None) -> Iterator[Path]:
 def _open_each(
     given: Iterable[_Given], open_given: Callable[[_Given], _Opened], faults: list[str] | None
 ) -> Iterator[_Opened]:
-    """Yield what each name or object opens; in a dry run an error is one of its faults, and the others are opened."""
-    for each in given:
+    """Open each name or object by a function. In a dry run, an error joins the faults, and the others are opened."""
+    for argument in given:
         try:
-            yield open_given(each)
+            yield open_given(argument)
         except TellapartError as error:
             if faults is None:
                 raise
@@ -395,7 +395,7 @@ def _open_known(benchmark: BenchmarkGiven, place: Locations) -> str | Benchmark:
 def _file_of(
     scores: ScoresGiven, benchmark: str | Benchmark, place: Locations, folder: Path, kind: ScoreKind | None
 ) -> Path:
-    """Return the file of scores; numbers that are in none are written into one, so that the record names it."""
+    """Return the file of scores; scores in memory are written to a file in the run folder, which the record names."""
     if isinstance(scores, str | Path):
         return as_path(scores, "scores")
     to, name = folder / "given", benchmark if isinstance(benchmark, str) else benchmark.name
@@ -406,9 +406,9 @@ def _file_of(
         write_scores(scores, path := to / f"{file_name(name)}.npz")
         return path
     numbers = _to_array(scores)
-    found = find_benchmark(benchmark, place) if isinstance(benchmark, str) else benchmark
-    records = found.records_here()
-    size = len(found.outline().ids if records is None else records)
+    opened = find_benchmark(benchmark, place) if isinstance(benchmark, str) else benchmark
+    records = opened.records_here()
+    size = len(opened.outline().ids if records is None else records)
     if len(numbers) != size:
         raise ScoreError(
             f"score({name!r}, scores): give numbers (item, image, text) of its {size:,} items, in its order; "
@@ -424,8 +424,8 @@ def _to_array(values: object) -> NDArray[np.generic]:
     """Return numbers as an array: of a list, of numpy, or of a tensor."""
     if hasattr(values, "detach"):
         values = values.detach().to("cpu").double().numpy()
-    what = f"scores={quote(values)} ({type(values).__name__}), if they name no file,"
-    return as_numbers(values, what, "(item, image, text)", kinds="fiu")
+    argument = f"scores={quote(values)} ({type(values).__name__}), if they name no file,"
+    return as_numbers(values, argument, "(item, image, text)", kinds="fiu")
 
 
 def score_vectors(
@@ -471,9 +471,9 @@ def score_vectors(
     400
     """
     pairs = load_pairs(benchmark, data=data)
-    sides = []
-    given = (("images", images, image_ids), ("texts", texts, text_ids))
-    for side, values, ids in given:
-        read, listed = read_vectors(as_path(values, side)) if isinstance(values, str | Path) else (values, None)
-        sides.append(name_rows(side, read, ids if ids is not None else listed, pairs.items, pairs.name))
-    return evaluate(VectorModel(name, *sides), pairs, out=out, limit=limit, seed=seed, cache=False, command=command)
+    named_vectors = []
+    for side, values, ids in (("images", images, image_ids), ("texts", texts, text_ids)):
+        vectors, file_ids = read_vectors(as_path(values, side)) if isinstance(values, str | Path) else (values, None)
+        named_vectors.append(name_rows(side, vectors, file_ids if ids is None else ids, pairs.items, pairs.name))
+    model = VectorModel(name, *named_vectors)
+    return evaluate(model, pairs, out=out, limit=limit, seed=seed, cache=False, command=command)

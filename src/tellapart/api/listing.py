@@ -1,4 +1,4 @@
-"""Every name that the catalogue has, in rows: the function of `tellapart ls`."""
+"""List the catalogue's benchmarks, models, losses and builders, a row each: the function of `tellapart ls`."""
 
 from __future__ import annotations
 
@@ -51,16 +51,17 @@ def ls(
         raise UnknownNameError(f"{named}: only benchmarks have these; list benchmarks, or leave {named} out")
     wanted.pop("data", None)
     place = locations(data)
-    found = [_describe(_KINDS[what], name, place) for name in names(_KINDS[what])]
+    rows = [_describe(_KINDS[what], name, place) for name in names(_KINDS[what])]
     for name, value in wanted.items():
-        values = [row["languages"] or () if name == "language" else (row[name],) for row in found]
-        typed_values = [[str(part) for part in listed if part] or ["unknown"] for listed in values]
-        there = sorted(set(chain.from_iterable(typed_values)))
-        if value not in there:
-            hint = nearest(value, there) or ";"
-            raise UnknownNameError(f"{name}={value!r}: no such benchmark{hint} there are {', '.join(there)}")
-        found = [row for row, listed in zip(found, typed_values, strict=True) if value in listed]
-    return found
+        facts = [row["languages"] or () if name == "language" else (row[name],) for row in rows]
+        # A year is a number in a row, and a text among the options.
+        row_values = [[str(fact) for fact in row_facts if fact] or ["unknown"] for row_facts in facts]
+        all_values = sorted(set(chain.from_iterable(row_values)))
+        if value not in all_values:
+            hint = nearest(value, all_values) or ";"
+            raise UnknownNameError(f"{name}={value!r}: no such benchmark{hint} there are {', '.join(all_values)}")
+        rows = [row for row, values in zip(rows, row_values, strict=True) if value in values]
+    return rows
 
 
 #: What is listed -> its kind in the catalogue.
@@ -73,7 +74,7 @@ _ABOUT = (
 
 
 def _describe(kind: str, name: str, place: Locations) -> dict[str, Any]:
-    """Return a name's row: whatever fails in another package, it has one."""
+    """Return a name's row; if its module cannot be loaded, whatever the error, the row says so."""
     row: dict[str, Any] = {"name": name}
     if kind == "model":
         role = "default" if name == DEFAULT_MODEL else "reference" if name in REFERENCES else "installed"

@@ -86,7 +86,7 @@ class PairProbe:
     """
 
     def __new__(cls, *_args: Any, **_options: Any) -> PairProbe:
-        """Make a `TrainerCallback` of it if transformers is in use."""
+        """Return a probe that is a `TrainerCallback` as well, if transformers is imported."""
         import_torch()
         callback = getattr(sys.modules.get("transformers"), "TrainerCallback", object)
         if callback is object or issubclass(cls, callback):
@@ -123,7 +123,7 @@ class PairProbe:
         self._trainer: Any = None
         self._writer: Any = None
         self._last = 0  # the last step that was made
-        self._held: tuple[object, Model] | None = None
+        self._opened: tuple[object, Model] | None = None  # the user's model, and the same as `measure` takes it
         self._images: list[Any] | None = None  # as the model prepares them
         self._metrics = headline([metric.name for metric in defined_for(self.pairs.shape, "similarity")])
 
@@ -133,10 +133,11 @@ class PairProbe:
         Raises:
             ModelError: it is not a model that `tellapart.model` takes.
         """
-        held = self._hold_model(model)
-        scores = self._score_vectors(held) if isinstance(held, DualEncoder) else None
-        if scores is None:
-            scores = score(held, self.pairs, store=EmbeddingStore(None)).scores.values
+        opened = self._open_model(model)
+        if isinstance(opened, DualEncoder):
+            scores = self._score_vectors(opened)
+        else:
+            scores = score(opened, self.pairs, store=EmbeddingStore(None)).scores.values
         values = {}
         for name in self._metrics:
             metric = metric_class(class_name(name))()
@@ -247,7 +248,7 @@ class PairProbe:
             self._writer = None
 
     def _forget_from(self, step: int) -> None:
-        """Leave out what a training before measured at steps that now come again."""
+        """Delete the measurements at a step and after it, which an earlier training made with the same probe."""
         self.history = {before: values for before, values in self.history.items() if before < step}
 
     def __getattr__(self, name: str) -> Any:
@@ -274,13 +275,13 @@ class PairProbe:
         if "wandb" in (args.report_to or ()) and (run := getattr(sys.modules.get("wandb"), "run", None)) is not None:
             run.log({**numbers, "train/global_step": state.global_step})
 
-    def _hold_model(self, model: Any) -> Model:
-        """Return a model as it is now; its parts are looked at once."""
-        if self._held is not None and self._held[0] is model:
-            return as_model(self._held[1])
+    def _open_model(self, model: Any) -> Model:
+        """Return a model as `score` takes it, with its present weights; its parts are looked for once."""
+        if self._opened is not None and self._opened[0] is model:
+            return as_model(self._opened[1])
         self._images = None  # another model may prepare them in another way
         if isinstance(model, HeldModel) or not is_module(model):
-            self._held = model, model
+            self._opened = model, model
             return as_model(model)
         inner = unwrap(model)
         if self._preprocess is None and self._processor is None and any(hasattr(inner, name) for name in _TOWERS[:2]):
@@ -289,9 +290,10 @@ class PairProbe:
                 "processor=, or preprocess= and tokenizer= (open_clip), or the Trainer its processing_class"
             )
         parts = Parts(model, self._processor, self._preprocess, self._tokenizer)
-        held = None if hasattr(inner, "encode_images") else hold_module(parts)
-        self._held = model, held or as_model(model)
-        return self._held[1]
+        of_parts = None if hasattr(inner, "encode_images") else hold_module(parts)
+        opened = as_model(model) if of_parts is None else of_parts
+        self._opened = model, opened
+        return opened
 
     def _score_vectors(self, model: DualEncoder) -> NDArray[np.float32]:
         """Score every item by the vectors of distinct images and texts; images are decoded and prepared once."""
@@ -303,14 +305,14 @@ class PairProbe:
         images = np.concatenate([average_frames(model.encode_images, part) for part in self._cut_batches(self._images)])
         vectors = np.concatenate([model.encode_texts(part) for part in self._cut_batches(texts)])
         of_image, of_text = dict(zip(names, images, strict=True)), dict(zip(texts, vectors, strict=True))
-        sides = (
-            (np.stack([of_image[name] for name in item.images]), np.stack([of_text[text] for text in item.texts]))
-            for item in self.pairs.items
-        )
-        return np.stack([model.similarity(*side) for side in sides])
+        matrices = []
+        for item in self.pairs.items:
+            item_images = np.stack([of_image[name] for name in item.images])
+            matrices.append(model.similarity(item_images, np.stack([of_text[text] for text in item.texts])))
+        return np.stack(matrices)
 
-    def _cut_batches(self, things: Sequence[T]) -> Iterator[Sequence[T]]:
-        return (things[start : start + self.batch_size] for start in range(0, len(things), self.batch_size))
+    def _cut_batches(self, inputs: Sequence[T]) -> Iterator[Sequence[T]]:
+        return (inputs[start : start + self.batch_size] for start in range(0, len(inputs), self.batch_size))
 
 
 def _lightning_callback(probe: PairProbe, base: Any) -> Any:

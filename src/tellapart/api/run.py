@@ -1,4 +1,4 @@
-"""A run, as Python sees it: its tables, its items with their pictures, its report."""
+"""`Run`, which `evaluate` and `score` return: a run folder's tables, its items with their pictures, its report."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class Run(Tabled):
 
     @property
     def _probes(self) -> list[ProbeRow]:
-        """The probes without those of reference models beside others."""
+        """The probes; those of reference models only if the run has no other models."""
         models = [system.label for system in omit_references(self.systems)]
         return [row for row in self._all_probes if row.model in models]
 
@@ -171,10 +171,10 @@ class Run(Tabled):
         return metrics[_one_of(metric, metrics, "metric")]
 
     def table(self, *, every: bool = False) -> Frame:
-        """Return the metrics of a first look, or every metric: a row for each model, benchmark and metric.
+        """Return a row for each model, benchmark and headline metric.
 
         Args:
-            every: of all metrics, not those of a first look alone.
+            every: rows of all metrics.
         """
         keys = ("value", "low", "high", "reason", "n", "clusters", "effective", "ties", "tie_neutral", "chance")
         rows = [
@@ -303,7 +303,9 @@ class Run(Tabled):
         return reader(reference)
 
     def _find_system(self, model: str | None) -> System:
-        return self.systems[0 if model is None else self.models.index(_one_of(model, self.models, "model"))]
+        if model is None:
+            return self.systems[0]
+        return self.systems[self.models.index(_one_of(model, self.models, "model"))]
 
     def _find_benchmark(self, name: str | None) -> str:
         if name is None and len(self.benchmarks) != 1:
@@ -343,7 +345,7 @@ class Items(Frame):
         self._first = ["id", *(headline(outcomes) or outcomes[:4]), "tied"]
 
     def tables(self) -> list[Table]:
-        """Return the shown tables: the metrics of a first look."""
+        """Return the table that is printed: its columns are id, headline metrics and ties."""
         return Frame({name: self.columns[name] for name in self._first}, self.title).tables()
 
     @property
@@ -401,17 +403,17 @@ class ShownItem(Tabled):
             f"<tr><th>{escape(plain(text))}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
             for text, cells in self._text_rows()
         )
-        said = ", ".join(f"{name} {value:g}" for name, value in self.sample.outcomes.items())
+        outcomes = ", ".join(f"{name} {value:g}" for name, value in self.sample.outcomes.items())
         return (
             f"<table><caption>{escape(plain(self._make_title()))}</caption><thead><tr><th></th>{pictures}</tr></thead>"
-            f"<tbody>{rows}</tbody></table><p>{escape(plain(said))}</p>"
+            f"<tbody>{rows}</tbody></table><p>{escape(plain(outcomes))}</p>"
         )
 
     def _make_title(self) -> str:
         return f"{self._benchmark}: {self.sample.id}, scored by {self._system.label}"
 
     def _text_rows(self) -> list[tuple[str, list[str]]]:
-        """Return each text with its score for every image; true pairs carry a mark. A task has its output alone."""
+        """Return each text with its score for every image; true pairs have a mark. Without scores, texts and output."""
         sample = self.sample
         if not sample.scores:
             return [(text, []) for text in (*sample.texts, f"output: {sample.output}", f"right: {sample.gold}")]
@@ -433,10 +435,10 @@ class ShownItem(Tabled):
         return f"image {row}"
 
 
-def _one_of(name: Any, known: Any, what: str) -> str:
-    """Return a name if it is one of those known."""
-    if not isinstance(name, str) or name not in known:
-        hint = nearest(name, known) if isinstance(name, str) else ""
-        listed = ", ".join(list(known)[:20]) + ", ..." * (len(known) > 20)
-        raise UnknownNameError(f"no {what} {quote(name)}{hint or ';'} there are {listed}")
+def _one_of(name: Any, names: Any, noun: str) -> str:
+    """Return a name if it is among the names; an error calls it by the noun, and lists the first twenty."""
+    if not isinstance(name, str) or name not in names:
+        hint = nearest(name, names) if isinstance(name, str) else ""
+        listed = ", ".join(list(names)[:20]) + (", ..." if len(names) > 20 else "")
+        raise UnknownNameError(f"no {noun} {quote(name)}{hint or ';'} there are {listed}")
     return name

@@ -1,4 +1,4 @@
-"""A dry run of `tellapart run`: its problems, what is stored already, and what the rest costs; nothing is written."""
+"""The dry run of `tellapart run`: list problems, count what is stored, forecast the time; and parts for any dry run."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from tellapart.records.result import Result
 from tellapart.report.frame import Frame, columns_of
 from tellapart.report.terminal import console, print_lines
 
-#: A line on a row or a file that cannot be read; and the values in it, which differ from row to row.
+#: A line on a row or a file that cannot be read, such as `pairs.jsonl:3: field 'image': no file 'a.png'`; and a quoted
+#: value in it, which differs from row to row, or the name of a field, which does not.
 _FAULT = re.compile(r"(?P<place>.+?)(?::(?P<line>\d+))?: (?P<fault>.*)", re.DOTALL)
 _VALUE = re.compile(r"((?:field|key) '[^']*')|'[^']*'|\"[^\"]*\"")
 
-#: Items of each set on which the evaluation is tried, and then those by which its time is measured; seconds after which
-#: no more are tried.
+#: Numbers of items that are timed; the second is left out if the first took more than `_PATIENCE` seconds.
 TRIED_ITEMS = (8, 32)
 _PATIENCE = 5.0
 
@@ -48,7 +48,7 @@ class Problems:
     """The problems found so far, each a line that names its place and the next step."""
 
     found: list[str] = field(default_factory=list)
-    _texts: set[str] = field(default_factory=set)  # the same: a training may have a million rows that cannot be read
+    _texts: set[str] = field(default_factory=set)  # as `found`, for a fast look-up among a million unreadable rows
 
     def add(self, problem: object) -> None:
         """Keep a problem, once."""
@@ -66,7 +66,7 @@ class Problems:
 
 
 def join_faults(lines: Iterable[str]) -> list[str]:
-    """Return the first line of each fault, with the other rows or files that have it."""
+    """Return the first line of each fault, with the places of the other rows or files that have the same fault."""
     alike: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for line in lines:
         match = _FAULT.fullmatch(line)
@@ -80,9 +80,9 @@ def join_faults(lines: Iterable[str]) -> list[str]:
 
 
 def fit_seconds(measure_some: Callable[[int], None], items: int) -> float:
-    """Call with 8 items, then with 32, and return the seconds that all items would take, on a line through both.
+    """Time 8 items, then 32, and return the seconds that all items would take, on a line through both times.
 
-    If 8 took long they are not followed by 32: the seconds are in proportion to theirs.
+    If 8 items took long, 32 are not timed, and the line goes through 0 items in 0 seconds.
     """
     points = [(0, 0.0)]
     for count in sorted({min(items, item) for item in TRIED_ITEMS}):
@@ -95,10 +95,10 @@ def fit_seconds(measure_some: Callable[[int], None], items: int) -> float:
     return long + max(0.0, long - short) / (many - few) * (items - many)
 
 
-#: Seconds for which new pictures of a set are decoded.
+#: Seconds for which pictures of a set are decoded to find equal ones; later pictures count as distinct.
 _DECODING = 5.0
 
-#: Set and its images: reference -> hash of pixels, or the reference itself of one that is not decoded.
+#: A set, and its images: reference -> hash of pixels, or the reference itself if the image was not decoded.
 _Opened = tuple[Prepared, dict[str, str]]
 
 
@@ -107,10 +107,10 @@ class RunPlan:
     """The outcome of a dry run.
 
     Attributes:
-        problems: lines, each of which would stop the run; then nothing is timed.
-        sets: of each its items and distinct images; of pairs captions, distinct texts, and scores of both.
-        parts: of each model on each set: images, texts and scores that the store lacks, None if it keeps none; wall
-            seconds for them without loading the model, None if unknown, and what they rest on.
+        problems: lines, each of which would stop the run; if there is one, nothing is timed.
+        sets: a row for each set: its items and distinct images; of pairs also captions, distinct texts, and scores.
+        parts: a row for each model on each set: images, texts and scores that the store lacks, None if it keeps none;
+            wall seconds for them without loading the model, None if unknown, and the basis of this number.
         opening: seconds to open all sets and models.
         memory: bytes, the most that this process, or its GPU, held.
     """
@@ -143,7 +143,7 @@ class RunPlan:
 
 
 class _ReadStore(EmbeddingStore):
-    """The user's store, which a dry run reads alone; without a file it is empty."""
+    """The user's store, which a dry run only reads; it is empty if there is no file."""
 
     def __init__(self, path: Path | None) -> None:
         super().__init__(path if path is not None and path.is_file() else None)

@@ -33,10 +33,10 @@ _RELEASED: Mapping[str, Any] = {"data": {"duplicates": "negatives"}}
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """Values that fill in the keys that a configuration leaves out; it gives the model, the data and the device itself.
+    """Values that fill in the keys that a configuration leaves out; model, data and device are in no preset.
 
-    `source` is the paper, and the released command. `ours` has each key, or step of training, that is not as released,
-    with the reason.
+    `source` is the paper, and the released command. `ours` maps each key, or step of training, that is not as released
+    to the reason.
     """
 
     values: Mapping[str, Any]
@@ -47,16 +47,16 @@ class Preset:
 def list_presets() -> dict[str, Preset]:
     """Return the presets of every loss, by name; those of other packages' losses last."""
     presets: dict[str, Preset] = {}
-    for name in names("loss"):
+    for loss_name in names("loss"):
         try:
-            path = Path(inspect.getfile(find_loss(name).function)).with_name("presets.toml")
-        except Exception:  # `tellapart ls losses` shows why
-            if name in LOSSES:
+            path = Path(inspect.getfile(find_loss(loss_name).function)).with_name("presets.toml")
+        except Exception:  # another package's loss that cannot be imported; `tellapart ls losses` shows why
+            if loss_name in LOSSES:
                 raise
             continue
-        for key, preset in _read_presets(path).items():
-            if preset.values.get("loss", {}).get("name") == name:
-                presets.setdefault(key, preset)
+        for name, preset in _read_presets(path).items():
+            if preset.values.get("loss", {}).get("name") == loss_name:
+                presets.setdefault(name, preset)
     return presets
 
 
@@ -69,11 +69,12 @@ def _read_presets(path: Path) -> dict[str, Preset]:
         if like is not None and like not in presets:
             raise DataError(f"{path}: [{name}]: like = {like!r} names no preset before it", path=path, field="like")
         base = Preset(_RELEASED, "") if like is None else presets[like]
-        for key in unset:
+        for key in unset:  # such as `optimiser.clip_norm`, which the preset that this one is like sets
             part, _, last = key.rpartition(".")
             (table.setdefault(part, {}) if part else table)[last] = None
         source = table.pop("source", base.source)
-        presets[name] = Preset(merge_preset(base.values, table), source, {**ours, **base.ours, **ours})
+        inherited = {key: reason for key, reason in base.ours.items() if key not in ours}
+        presets[name] = Preset(merge_preset(base.values, table), source, ours | inherited)
     return presets
 
 
@@ -99,7 +100,7 @@ def merge_preset(preset: Mapping[str, Any], values: Mapping[str, Any]) -> dict[s
     return merged
 
 
-#: Steps, epochs, pairs or pixels: a product of two is still an index.
+#: The largest number of steps, epochs, pairs or pixels: a product of two such numbers fits an int64.
 _MOST = 2**31 - 1
 _Count = Annotated[int, Field(ge=1, le=_MOST)]
 _Share = Annotated[float, Field(ge=0, lt=1)]
@@ -137,7 +138,7 @@ class DataConfig(_Table):
 
 
 class OptimiserConfig(_Table):
-    """AdamW, a linear warm-up and a fall to zero."""
+    """The settings of AdamW, and of its learning rate: a linear warm-up and a fall to zero."""
 
     learning_rate: float = Field(gt=0)
     betas: Annotated[tuple[_Share, _Share], Field(strict=False)] = (0.9, 0.98)  # TOML has lists
@@ -161,9 +162,9 @@ class OptimiserConfig(_Table):
         return self
 
     def count_steps(self, per_epoch: int, limit: int | None = None) -> int:
-        """Return the steps of a run, `limit` at most; those of `minutes` are measured and set before."""
-        total = self.steps or (self.epochs or 0) * per_epoch
-        return min(total, limit) if limit else total
+        """Return the steps of a run, `limit` at most. A run of `minutes` has its `steps` set by `fit_steps` before."""
+        total = (self.epochs or 0) * per_epoch if self.steps is None else self.steps
+        return total if limit is None else min(total, limit)
 
 
 class BatchConfig(_Table):
@@ -199,9 +200,9 @@ class MatchingConfig(_Table):
     @model_validator(mode="after")
     def _check_source(self) -> MatchingConfig:
         if self.source == "batch" and self.close is not None:
-            raise ValueError('close is of mined negatives: set source = "rows", or leave it out')
+            raise ValueError('close counts mined negatives: set source = "rows", or leave it out')
         if self.source == "rows" and self.hardest:
-            raise ValueError("hardest is of the batch's pairs: mined negatives are hard already")
+            raise ValueError("hardest chooses among the batch's pairs: mined negatives are hard already")
         return self
 
 
@@ -228,7 +229,7 @@ class ValidationConfig(_Table):
 
     def interval(self, steps: int) -> int:
         """Return the steps between two measurements; if not set, a tenth of a run's steps, 500 at most."""
-        return self.every or min(LONGEST_INTERVAL, math.ceil(steps / 10)) or 1
+        return min(LONGEST_INTERVAL, max(1, math.ceil(steps / 10))) if self.every is None else self.every
 
 
 class ReportConfig(_Table):
@@ -248,14 +249,14 @@ class ReportConfig(_Table):
 
 
 class RoundsConfig(_Table):
-    """Rounds of test-time matching; thresholds are in the unit of the scores, as `tellapart why` takes them."""
+    """Rounds of test-time matching; thresholds are in the unit in which `tellapart why` compares scores."""
 
     rounds: int = Field(default=4, ge=1, le=100)
     threshold: float = Field(ge=0)
     last_threshold: float = Field(default=0.0, ge=0)
 
     def thresholds(self) -> list[float]:
-        """Return the threshold of each round, on a line from the first to the last."""
+        """Return the threshold of each round; it falls, or rises, by the same step from round to round."""
         step = (self.threshold - self.last_threshold) / max(1, self.rounds - 1)
         return [self.threshold - number * step for number in range(self.rounds)]
 
@@ -371,6 +372,9 @@ def read_values(path: Path) -> dict[str, Any]:
 
 def config_tables() -> dict[str, type[BaseModel]]:
     """Return the tables of a configuration, by key."""
-    columns = {key: column.annotation for key, column in TrainConfig.model_fields.items()}
-    kinds = [(key, kind) for key, annotation in columns.items() for kind in (annotation, *get_args(annotation))]
-    return {key: kind for key, kind in kinds if isinstance(kind, type) and issubclass(kind, _Table)}
+    tables: dict[str, type[BaseModel]] = {}
+    for key, column in TrainConfig.model_fields.items():
+        for kind in (column.annotation, *get_args(column.annotation)):  # a table may be optional: `LoraConfig | None`
+            if isinstance(kind, type) and issubclass(kind, _Table):
+                tables[key] = kind
+    return tables

@@ -1,4 +1,4 @@
-"""A dry run: every part of a training run is tried in a temporary folder; its problems, plan and forecast are shown."""
+"""The dry run of `tellapart train`: it tries every part of a run in a temporary folder, and forecasts time and disk."""
 
 from __future__ import annotations
 
@@ -47,34 +47,36 @@ from tellapart.training.steps import make_step
 #: Missing pictures that are listed on the terminal; JSON has all.
 _LISTED = 10
 
+#: The signs for eight heights of the learning rate: of a terminal of UTF-8, and of any other.
 _BLOCKS = {True: "▁▂▃▄▅▆▇█", False: "_.-=+*#@"}
 
-#: Seconds that a dry run takes at most, if two steps and the start fit in; the shares of its parts in what is left.
+#: Seconds that a dry run takes at most, if the start and two steps fit in. Of the time left, the share in which images
+#: are opened, and later the share in which steps are taken.
 _SECONDS = 30.0
 _OPENING, _STEPPING = 0.3, 0.35
 
-#: Rows whose bytes are hashed, to time it; images that are decoded and compared however long that takes.
+#: Rows whose bytes are hashed to time the hashing; images that are decoded and compared however long it takes.
 _HASHED, _COMPARED = 200, 500
 
-#: Rows whose duplicates are counted; captions of a picture, as a multiple of the median, that only a placeholder has.
+#: Rows whose duplicates are counted. A picture with this multiple of the median number of captions is a placeholder.
 _COUNTED, _PLACEHOLDER = 100_000, 10
 
-#: Columns of the schedule's picture; share by which the forecast of a part that was measured once may be wrong.
+#: Columns of the schedule's picture; the share by which a forecast from a single measurement may be wrong.
 _COLUMNS, _DOUBT = 60, 0.25
 
-#: Facts of a part of the plan, as its JSON has them.
+#: A table of the plan's JSON.
 _Facts = dict[str, Any]
 
 
 @dataclass(slots=True)
 class DryRun:
-    """The outcome of a dry run; parts that a problem kept from being tried are None.
+    """The outcome of a dry run; a part that was not tried because of a problem is None.
 
     Attributes:
-        data: counts of rows and images, of these decoded and compared with the reported sets, and what cannot be read.
-        weights: of each part of the model that is treated alike; the rate is a factor, None if it is frozen.
+        data: counts of rows and images, of images decoded and compared with the reported sets, and unreadable files.
+        weights: a row for each part of the model with one rate and decay; the rate is a factor, None if it is frozen.
         schedule: the steps, their pairs in equal parts, shares of the highest rate evenly spread, and measurements.
-        trial: the steps that were tried, the seconds of those that were timed, and the last one's parts of the loss.
+        trial: the number of tried steps, the seconds of the timed steps, and the last step's parts of the loss.
         forecast: wall time as if nothing else ran, with bounds and parts; disk at the end and at most.
     """
 
@@ -104,7 +106,7 @@ class DryRun:
         data, picture = self.data or {"missing": (), "duplicates": None}, list[str]()
         if self.schedule is not None:
             steps, every, rates = (self.schedule[key] for key in ("steps", "every", "rates"))
-            blocks, width = _BLOCKS[(sys.stdout.encoding or "ascii").lower().startswith("utf")], len(rates)
+            blocks, width = _BLOCKS["utf" in str(sys.stdout.encoding).lower()], len(rates)
             marked = {(step - 1) * width // steps for step in (*range(every, steps, every), steps)} | {width - 1}
             picture.append("".join(blocks[min(7, int(8 * rate))] for rate in rates))
             picture.append("".join("^" if column in marked else " " for column in range(width)))
@@ -113,7 +115,7 @@ class DryRun:
             "dry_run",
             plan=self,
             counts=data["duplicates"] and duplicates.Duplicates(**data["duplicates"]).describe(),
-            faults=faults if len(faults) > 1 else (),  # a single one is among the problems
+            faults=faults if len(faults) > 1 else (),  # a single fault is listed among the problems already
             most=_LISTED,
             picture=picture,
             decimal=decimal,
@@ -126,9 +128,9 @@ def rehearse(
     data: Path | None = None, limit: int | None = None, allow_leak: bool = False,
     seeds: int = 1, seconds: float = _SECONDS, progress: NotedProgress | None = None,
 ) -> DryRun:  # fmt: skip
-    """Try everything of a training run but its long part, and keep every problem; nothing is left behind.
+    """Try everything of a training run but its full length, and list every problem; no file is left behind.
 
-    All faults of the configuration, and a device that is not there, are found before anything else is tried.
+    All faults of the configuration, and a missing device, are found before anything else is tried.
     """
     began, problems, values = time.monotonic(), Problems(), dict[str, Any]()
     plan = DryRun(path.stem, str(out or Path("runs")), problems.found, seeds=seeds)
@@ -185,7 +187,7 @@ class _Rehearsal:
     place: Locations = field(init=False)  # of the validation and reported sets
 
     def try_all(self) -> None:
-        """Try each part whose needs are met."""
+        """Try each part of the run, unless a problem of an earlier part makes that impossible."""
         plan, problems = self.plan, self.problems
         self._check_out()
         rows, validation = self._read_data()
@@ -202,7 +204,7 @@ class _Rehearsal:
             plan.weights = _group_weights(training.trainable, self.config)
         with problems.collect():
             plan.schedule = self._plan_schedule(rows)
-        with problems.collect():  # rows hold all that the loss reads
+        with problems.collect():  # refuses rows that lack what the loss reads
             make_step(self.config, training.trainable, rows, self.ranks.accelerator, None)
         if plan.schedule is None:
             return
@@ -253,7 +255,7 @@ class _Rehearsal:
             metric = None if validation is None else metric_of(config.validation.metric, validation.shape)
         warn_of_flips(config.data.augment, rows)
         numbers, begun = range(min(len(rows), _HASHED)), time.perf_counter()
-        _ = rows.select(numbers).fingerprint  # the run hashes all images
+        _ = rows.select(numbers).fingerprint  # computed for its time: the run hashes all images
         self.parts["reading"] += (time.perf_counter() - begun) * len(rows) / len(numbers)
         decoded = rows.select([number for number, row in enumerate(rows.rows) if row.picture])
         plan.data |= {"rows": len(rows), "images": len(rows.files), "decoded": len(decoded.files)}
@@ -297,9 +299,10 @@ class _Rehearsal:
         return None, name
 
     def _judge_duplicates(self, rows: TrainingRows, trainable: Trainable) -> None:
-        """Keep as problems a picture or a caption of too many rows, and captions that the cut makes the same."""
-        some, plan = rows.select(range(min(len(rows), _COUNTED))), self.plan
-        counts, pictures = duplicates.count_duplicates(some, trainable.reader), len(set(some.image_ids.tolist()))
+        """Add problems of a picture or a caption of too many rows, and of captions that are equal once they are cut."""
+        counted_rows, plan = rows.select(range(min(len(rows), _COUNTED))), self.plan
+        counts = duplicates.count_duplicates(counted_rows, trainable.reader)
+        pictures = len(set(counted_rows.image_ids.tolist()))
         plan.data = {**(plan.data or {}), "duplicates": asdict(counts)}
         (caption, showing), (picture, captions) = counts.caption, counts.picture
         if captions > _PLACEHOLDER * max(counts.middle, 1):
@@ -327,20 +330,15 @@ class _Rehearsal:
         interval = config.validation.interval(steps := settings.count_steps(order.steps_per_epoch, self.limit))
         drawn_steps = (k * (steps - 1) // (_COLUMNS - 1) for k in range(_COLUMNS))
         return {
-            "steps": steps,
-            "epochs": steps / order.steps_per_epoch,
-            "pairs": config.batch.size,
-            "parts": config.batch.accumulate,
-            "learning_rate": settings.learning_rate,
-            "warm_up": settings.warm_up,
-            "decay": settings.decay,
+            "steps": steps, "epochs": steps / order.steps_per_epoch,
+            "pairs": config.batch.size, "parts": config.batch.accumulate,
+            "learning_rate": settings.learning_rate, "warm_up": settings.warm_up, "decay": settings.decay,
             "rates": [loop.rate(step, steps, settings.warm_up, settings.decay) for step in drawn_steps],
-            "every": interval,
-            "measurements": math.ceil(steps / interval),
-        }
+            "every": interval, "measurements": math.ceil(steps / interval),
+        }  # fmt: skip
 
     def _judge_schedule(self, schedule: _Facts, validation: PairSet | None) -> None:
-        """Keep as problems a schedule that its data or its length do not carry, and a choice that cannot be made."""
+        """Add problems of a schedule that is too long for the data, or too short to warm up or to choose weights."""
         config, problems, steps, interval = self.config, self.problems, schedule["steps"], schedule["every"]
         if config.optimiser.warm_up >= steps:
             warm_up = f"optimiser.warm_up: {config.optimiser.warm_up:,} of {steps:,} steps"
@@ -365,8 +363,8 @@ class _Rehearsal:
     def _try_training(self, training: Training, name: str, schedule: _Facts) -> None:
         """Take steps, measure a few items of each set, and forecast time, disk and memory."""
         config, problems, validation = self.config, self.problems, training.validation
-        few = replace(training, validation=validation and validation.select(range(len(validation))[: TRIED_ITEMS[0]]))
-        trial = self._try_steps(few, schedule["steps"])
+        few = None if validation is None else validation.select(range(min(len(validation), TRIED_ITEMS[0])))
+        trial = self._try_steps(replace(training, validation=few), schedule["steps"])
         steps, measurements = trial["steps"], schedule["measurements"]
         if not trial["same"]:
             problems.add("a run that is resumed from its checkpoint does not get the same weights; report this")
@@ -386,7 +384,8 @@ class _Rehearsal:
             with problems.collect():
                 self.parts[benchmark] = self._try_benchmark(benchmark, (saved, name))
                 reported += self.parts[benchmark]
-        self.parts["sweep"] = len({*config.report.alphas} - {0, 1}) * reported / 2  # the ends are measured already
+        # Of two models' time an alpha takes half; 0 and 1 are the start and the trained model, measured already.
+        self.parts["sweep"] = len({*config.report.alphas} - {0, 1}) * reported / 2
         if config.data.keep_images and trial["peak_bytes"] is not None and hasattr(os, "sysconf"):
             prepared = training.trainable.image(training.rows.pixels(0)).values()
             images = len(training.rows) * sum(tensor.numel() * tensor.element_size() for tensor in prepared)
@@ -460,7 +459,7 @@ class _Rehearsal:
 
 
 def open_images(rows: TrainingRows, seconds: float) -> tuple[TrainingRows, duplicates.PictureHashes, list[str]]:
-    """Open every image, decode and hash as many as the time allows; return the rows that have theirs, and errors."""
+    """Open every image, hash as many as the time allows; return readable rows, the hashes, and a line on each fault."""
     until = time.monotonic() + seconds
 
     def open_image(number: int, name: str) -> list[duplicates.Hashes] | str:
@@ -478,15 +477,17 @@ def open_images(rows: TrainingRows, seconds: float) -> tuple[TrainingRows, dupli
     names = [name for name in rows.files if name != str(Path())]
     with ThreadPoolExecutor(4) as pool:
         opened = dict(zip(names, pool.map(open_image, range(len(names)), names), strict=True))
-    errors = {name: found for name, found in opened.items() if isinstance(found, str)}
+    errors = {name: error for name, error in opened.items() if isinstance(error, str)}
     readable = opened.keys() - errors.keys()
     numbers = [number for number, row in enumerate(rows.rows) if str(row.image) in readable]
-    read = ((name, found) for name, found in opened.items() if found and not isinstance(found, str))
-    hashes = duplicates.PictureHashes(read)
+    hashes: duplicates.PictureHashes = {
+        name: hashed for name, hashed in opened.items() if hashed and not isinstance(hashed, str)
+    }
     return rows.select(numbers).with_pictures(duplicates.pixels_by_file(hashes)), hashes, list(errors.values())
 
 
 def _present_part(path: Path) -> Path:
+    """Return the path, or its nearest folder that exists."""
     return next(parent for parent in (path, *path.absolute().parents) if parent.exists())
 
 
@@ -495,7 +496,7 @@ def _count_bytes(folder: Path) -> int:
 
 
 def _group_weights(trainable: Trainable, config: TrainConfig) -> list[_Facts]:
-    """Add up the weights of each part of the model that the optimiser treats alike."""
+    """Count the weights of each part of the model by the optimiser's rate and decay, both None if they are frozen."""
     treated = {
         id(parameter): (float(group["factor"]), float(group["weight_decay"]))
         for group in loop.make_optimiser(trainable.module, config.optimiser).param_groups
@@ -503,7 +504,7 @@ def _group_weights(trainable: Trainable, config: TrainConfig) -> list[_Facts]:
     }
     counts: dict[tuple[str, float | None, float | None], int] = {}
     for name, parameter in trainable.module.named_parameters():
-        part = ".".join(name.removeprefix("model.").split(".")[:-1][:1]) or name.rpartition(".")[2]
+        part = name.removeprefix("model.").partition(".")[0]  # the module's child; of a single weight its own name
         key = part, *treated.get(id(parameter), (None, None))
         counts[key] = counts.get(key, 0) + parameter.numel()
     names = ("part", "parameters", "rate", "decay")

@@ -1,4 +1,4 @@
-"""Models in training: their protocol, dual encoders, and changes before the first step, low-rank updates among them."""
+"""Open the model that training starts from, a dual or a fusion encoder; freeze, drop out and add LoRA to its parts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.losses.loss import FusionLoss
 from tellapart.training.run_files import replace_folder
 
-#: Inputs of a tower by name, on the CPU; of many samples stacked along the first axis.
+#: Inputs of a tower by name, on the CPU. Inputs of many samples are stacked along the first axis.
 Inputs = Mapping[str, "Tensor"]
 
 
@@ -52,7 +52,8 @@ class Trainable:
 
     `reader` is the tokenizer. `image` prepares a picture as in measuring, and `tokens` tokenises texts. `model` returns
     a model that measures with the present weights; `save` writes it and returns its name. `log_scale` returns the
-    parameter whose exponential is a contrastive scale, or None. `begun`: a head is new, since the source lacks it.
+    parameter whose exponential is a contrastive scale, or None. `begun` is true if the source lacks a head, so that the
+    head's weights are new.
     """
 
     module: torch.nn.Module
@@ -83,7 +84,7 @@ def hold_in_evaluation(part: torch.nn.Module) -> None:
 
 
 def add_dropout(module: torch.nn.Module, patterns: Mapping[str, float]) -> None:
-    """Add dropout to the output of parts of a module, by patterns of their names; the first match of a name counts."""
+    """Add dropout to the output of parts of a module; the first pattern that matches a part's name gives the share."""
     parts, read = dict(module.train().named_modules()), _find_read_weights(module) if patterns else {}
     lists = (torch.nn.ModuleList, torch.nn.ModuleDict)
     for pattern, share in patterns.items():
@@ -102,7 +103,7 @@ def add_dropout(module: torch.nn.Module, patterns: Mapping[str, float]) -> None:
 
 
 def _drop_output(name: str, share: float, part: torch.nn.Module, _inputs: Any, output: Any) -> Any:
-    """Drop a share of a part's output; an attention also puts out its weights, which are left as they are."""
+    """Drop a share of a part's output. An attention returns its weights as a second output, which is not changed."""
     first, *rest = output if isinstance(output, tuple) else (output,)
     if not isinstance(first, torch.Tensor):
         raise DataError(f"dropout: {name} puts out a {type(output).__name__}, not a tensor; name the layers inside it")
@@ -131,7 +132,7 @@ class DualModule(torch.nn.Module):
         bias: Any = getattr(self.model, "logit_bias", None)
         bias = cast("Any", self.logit_bias) if bias is None else bias
         if bias is not None:
-            # As a new tensor, like the scale, the bias passes its gradient on after the last piece of a step.
+            # A new tensor, as the scale is: its gradient reaches the parameter with that of the step's last piece.
             encoded["bias"] = (bias * torch.ones_like(bias)).reshape(())
         if self.local is not None:
             local = self.local.read(texts["input_ids"])
@@ -144,8 +145,8 @@ def scale_to_unit(vectors: Tensor) -> Tensor:
     return cast("Tensor", vectors / vectors.norm(dim=-1, keepdim=True))
 
 
-# Batch normalisation takes the statistics of a full batch, or frozen ones. Statistics of a part of it (`batch.micro`,
-# or one rank's pairs) would make the numbers depend on memory and machines.
+# Batch normalisation takes the statistics of a full batch, or frozen statistics. Those of a part of the batch
+# (`batch.micro`, or one rank's pairs) would make the numbers depend on memory and machines.
 
 
 def settle_norms(module: torch.nn.Module, config: TrainConfig, ranks: int) -> None:
@@ -184,12 +185,12 @@ def _moving_norms(module: torch.nn.Module) -> dict[str, torch.nn.modules.batchno
 def prepare_start(config: TrainConfig, trainable: Trainable, ranks: int, attempt: Any = nullcontext) -> None:
     """Apply the configuration to a model before its first step; each change is made in a context `attempt()`."""
     with attempt():
-        if config.optimiser.tower == "text":  # trains the text tower and the scale
+        if config.optimiser.tower == "text":  # the text tower and the scale are trained, the image tower is frozen
             towers, model = {"visual", "vision_model", "visual_projection"}, cast("Any", trainable.module).model
             parts = [part for name, part in model.named_children() if name in towers]
             if not parts or trainable.towers is None:
                 raise ModelError(
-                    'optimiser.tower = "text": the model has no separate image tower to be left as it is; take a dual '
+                    'optimiser.tower = "text": the model has no separate image tower to freeze; take a dual '
                     "encoder of open_clip, a CLIP of transformers, or compact:FOLDER, or leave tower out"
                 )
             for part in parts:
@@ -210,7 +211,7 @@ def prepare_start(config: TrainConfig, trainable: Trainable, ranks: int, attempt
 # updated where they are read: peft 0.21 adds the update of the last one twice, and rounds the frozen weights at each
 # step.
 
-#: Weights that an attention reads without a layer's call; attention classes -> layers that they read and never call.
+#: Weights that an attention reads without calling a layer; class of attention -> layers of it that are never called.
 _READ_WEIGHTS = ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight")
 _READ_LAYERS = {"MultiheadAttention": ("out_proj",), "AttentionPool2d": ("q_proj", "k_proj", "v_proj", "c_proj")}
 
@@ -232,20 +233,20 @@ def add_updates(trainable: Trainable, config: LoraConfig, seed: int) -> None:
             r=config.rank,
             lora_alpha=config.alpha,
             lora_dropout=config.dropout,
-            target_modules="|".join(map(re.escape, called)),  # a text is a pattern of full names
+            target_modules="|".join(map(re.escape, called)),  # peft matches full names with this pattern
         )
         peft.inject_adapter_in_model(settings, trainable.module)
     for name in names:
         if name in read:
-            owner, weight = read[name]  # `weight` is the name of a parameter
-            update = Update(getattr(owner, weight), config.rank, config.alpha / config.rank)
-            torch.nn.utils.parametrize.register_parametrization(owner, weight, update)
+            owner, weight_name = read[name]
+            update = Update(getattr(owner, weight_name), config.rank, config.alpha / config.rank)
+            torch.nn.utils.parametrize.register_parametrization(owner, weight_name, update)
     if (log_scale := trainable.log_scale()) is not None:
         log_scale.requires_grad_(True)
 
 
 def count_updated(module: torch.nn.Module, *, idle: bool = False) -> dict[str, int]:
-    """Count layers with an update by name, with `*` for numbers; with `idle`, only those that have no gradient."""
+    """Count layers with an update by name, with `*` for numbers; with `idle`, only layers that have no gradient."""
     layers = Counter[str]()
     for name, weight in module.named_parameters():
         if ".lora_A." in name and (not idle or weight.grad is None):
@@ -256,9 +257,9 @@ def count_updated(module: torch.nn.Module, *, idle: bool = False) -> dict[str, i
 
 def describe_updated(module: torch.nn.Module) -> str:
     """Describe the layers that have an update; empty if none has."""
-    counts = count_updated(module)
-    listing = ", ".join(f"{name} ({count})" for name, count in counts.items())
-    return listing and f"{sum(counts.values())} layers: {listing}"
+    if not (counts := count_updated(module)):
+        return ""
+    return f"{sum(counts.values())} layers: {', '.join(f'{name} ({count})' for name, count in counts.items())}"
 
 
 def save_merged(trainable: Trainable, folder: Path) -> str:
@@ -268,7 +269,7 @@ def save_merged(trainable: Trainable, folder: Path) -> str:
 
 
 def find_linear_layers(module: torch.nn.Module, ends: Sequence[str] = ()) -> list[str]:
-    """Return the names of the linear layers that are not frozen and, if there are `ends`, end in one of them."""
+    """Return the names of the linear layers that are not frozen; if `ends` are given, only names that end in one."""
     read = _find_read_weights(module)
     linear = {name: layer for name, layer in module.named_modules() if isinstance(layer, torch.nn.Linear)}
     weights = {name: layer.weight for name, layer in linear.items()}
@@ -342,7 +343,7 @@ def open_fusion(
     name: str, device: str, reading: str | None = None, *,
     contrast: bool = True, image_size: int | None = None, also: Sequence[str] = (),
 ) -> Trainable:  # fmt: skip
-    """Open a fusion encoder to train the head of a reading, those of readings in `also`, and all below them."""
+    """Open a fusion encoder to train the heads of `reading` and of the readings in `also`, and all layers below."""
     place, prefix = runtime(ModelOptions(device=device)), declared_prefix(name)
     if isinstance(prefix, FusionPrefix) and prefix.open_trainable is not None:
         readings = (reading or "itm", *also)
@@ -372,7 +373,7 @@ def open_fusion(
 
 
 def _freeze_unread(trainable: Trainable, device: str, *, contrast: bool) -> None:
-    """Freeze parameters that get no gradient, such as heads of other readings: several ranks would wait for one."""
+    """Freeze parameters that get no gradient, such as heads of other readings: ranks would wait for their gradients."""
     module = trainable.module
     image = {name: tensor.to(device) for name, tensor in trainable.image(np.zeros((8, 8, 3), np.uint8)).items()}
     tokens = {name: tensor.to(device) for name, tensor in trainable.tokens(["a"]).items()}
@@ -421,7 +422,7 @@ def train_fusion(parts: TrainableParts, place: Runtime, reading: str | None, hea
 
 
 class Matcher(torch.nn.Module):
-    """A fusion encoder in parts that a loss calls; `model` is the module of transformers or of the authors."""
+    """A fusion encoder whose parts a training step calls; `model` is the module of transformers or of the authors."""
 
     def __init__(self, halves: Halves, contrast: Contrast | None, others: Sequence[Halves]) -> None:
         super().__init__()
@@ -433,12 +434,12 @@ class Matcher(torch.nn.Module):
         """The scale of cosines, from a parameter or a fixed number; None without a contrastive head."""
         if self._contrast is None:
             return None
-        # BLIP learnt a temperature, which transformers' checkpoints lack; its configuration has the first value.
+        # A fixed number: transformers' checkpoints of BLIP lack its temperature, whose first value is configured.
         logarithm = self._contrast.log_scale(self.model)
         return logarithm.exp() if isinstance(logarithm, torch.Tensor) else math.exp(logarithm)
 
     def forward(self, compute: Callable[[Any], Any]) -> Any:
-        """Call a function with this module, so that a step is one forward, whatever it computes."""
+        """Call a function with this module: DDP allows one forward call a step, and a step calls several parts."""
         return compute(self)
 
     def images(self, inputs: Sequence[Inputs]) -> Tensors:
@@ -620,7 +621,7 @@ def _is_transformers_name(name: str) -> bool:
 
 
 def resolve_name(name: str, home: Path) -> str:
-    """Return a model's or a set's name with its path relative to the working folder, not to the configuration's."""
+    """Return a model's or a set's name; its path is relative to `home`, and becomes relative to the working folder."""
     prefix, colon, path = name.partition(":")
     prefixed = prefix in {"folder", "local-dir", "hf", "new", "compact"}
     names_path = bool(colon) and (prefixed or isinstance(declared_prefix(name), FusionPrefix))

@@ -11,12 +11,13 @@ import os
 import shutil
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from itertools import chain, islice, pairwise, repeat
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any
 
@@ -56,17 +57,17 @@ class TrainingRanks(RankGroup):
         accelerate = require("accelerate", extra="train")
         read_ranks("GROUP_RANK")
         for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
-            if os.environ.get(name) == "":  # accelerate reads a number in each
+            if os.environ.get(name) == "":  # accelerate would read the empty text as a number, and fail
                 del os.environ[name]
         try:
             self.accelerator = accelerate.Accelerator(cpu=device == "cpu", mixed_precision="no")
         except ValueError as error:
             fault = f"accelerate keeps to the device and precision that it has ({error})"
             raise RunError(f"{fault}; train in another process") from error
-        if (kept := self.accelerator.device.type) != device:
-            fault = f" is not available here; set device = {kept!r} in the configuration, or train where there is one"
+        if (present := self.accelerator.device.type) != device:
+            fault = f" is not available here; set device = {present!r} in the configuration, or train where it is"
             if device == "cuda" and torch.cuda.is_available():
-                fault = f": this process has trained on {kept!r}, which accelerate keeps; train in another"
+                fault = f": this process has trained on {present!r}, which accelerate keeps; train in another"
             raise RunError(f"device {device!r}{fault}")
         number, of = self.accelerator.process_index, self.accelerator.num_processes
         advice = "go on with resume=True once that is mended"
@@ -97,15 +98,15 @@ _NOTHING_LOST = "Nothing was written after the last checkpoint"
 #: Threads that read and prepare a step's images.
 _READERS = 2
 
-#: Steps that are timed to plan a run of some minutes; the first does not count, as it includes preparations.
+#: Steps taken to plan a run of `optimiser.minutes`; the first is not timed, as it includes preparations.
 _TIMED = 5
 
 
 @dataclass(repr=False, eq=False)
 class Training:
-    """A training loop, by its inputs, and what its steps share once it runs.
+    """A training loop: its inputs, and the state that its steps share once `train` runs.
 
-    `show` is called after each checkpoint, with the steps done and those in all. `seconds` gets two times for each
+    `show` is called after each checkpoint, with the steps done and the steps in all. `seconds` gets two times for each
     step: until the weights are changed, and then for the log, the measurement and the checkpoint.
     """
 
@@ -143,7 +144,7 @@ class Training:
         load, pool = ImageLoader(self.rows, trainable, config), ThreadPoolExecutor(_READERS)
         steps = range(state.step, state.step if state.stopped else self.total)
         try:
-            once: dict[str, float] = {}  # numbers for the log of step 1
+            once: dict[str, float] = {}  # numbers for the log's first line
             once |= {"lora_layers": sum(count_updated(trainable.module).values())} if config.lora else {}
             once |= {} if self.duplicates is None else self.duplicates.to_log()
             if plain is not None and 0 in steps:
@@ -211,16 +212,16 @@ class Training:
     def _read_parts(self, load: ImageLoader, pool: Executor, numbers: range) -> Iterator[tuple[Any, list[Inputs]]]:
         """Yield each part's drawn inputs and images, while the pool reads the images of the next part."""
         ranks, parts = self.ranks, self.config.batch.accumulate
-
-        def begin(number: int) -> tuple[Any, Iterator[Inputs]]:
-            drawn = self.steps.draw(self.order.batch(number, ranks.number, ranks.of, parts=parts), number)
-            return drawn, pool.map(load, drawn.rows, drawn.joined or repeat(None), repeat(number))
-
-        # `pairwise` begins the next part before it yields this one; the last one's next is empty.
-        for (drawn, reading), _ in pairwise(chain(map(begin, numbers), [(None, iter(()))])):
-            with ranks.together():
-                images = [*reading]
-            yield drawn, images
+        begun = deque[tuple[Any, Iterator[Inputs]]]()
+        for number in chain(numbers, [None]):  # None: nothing is begun after the last part
+            if number is not None:
+                drawn = self.steps.draw(self.order.batch(number, ranks.number, ranks.of, parts=parts), number)
+                begun.append((drawn, pool.map(load, drawn.rows, drawn.joined or repeat(None), repeat(number))))
+            if len(begun) == 2 or (begun and number is None):
+                drawn, reading = begun.popleft()
+                with ranks.together():
+                    images = [*reading]
+                yield drawn, images
 
     def _accumulate_parts(self, feed: Iterator[tuple[Any, list[Inputs]]], step: int) -> dict[str, float]:
         """Accumulate the mean gradient of a step's parts in the parameters, and return the mean of their losses."""
@@ -331,21 +332,23 @@ def time_steps(
 
 
 def fit_steps(training: Training) -> int:
-    """Return how many steps fit into `optimiser.minutes`, by a few steps and a measurement that are thrown away."""
+    """Return how many steps fit into `optimiser.minutes`, by a few trial steps and a measurement."""
     config, module, interval = training.config, training.trainable.module, training.config.validation.every
     if training.ranks.of > 1:
         raise DataError("optimiser.minutes is measured in one process; give steps or epochs to several")
     before, files = run_files.weights_of(module), RunFiles(training.files.folder / "tried")
-    shutil.rmtree(files.folder, ignore_errors=True)  # of a process that was killed here
+    shutil.rmtree(files.folder, ignore_errors=True)  # left by a process that was killed here
     taken, measuring = time_steps(replace(training, files=files), _TIMED, every=_TIMED)
     run_files.copy_weights(before, module)
     shutil.rmtree(files.folder)
     pace, seconds = sum(taken) / len(taken), 60 * (config.optimiser.minutes or 0)
     if interval:
         return max(1, int(seconds / (pace + measuring / interval)))
-    # Without `every` there are ten measurements; as many as steps if these are fewer; more in a long run.
-    steps = max(1, min(10, int(seconds / (pace + measuring))), int((seconds - 10 * measuring) / pace))
-    return max(1, min(steps, int(seconds / (pace + measuring / LONGEST_INTERVAL))))
+    # The measurements of `ValidationConfig.interval`: one a step, ten in all, or one each LONGEST_INTERVAL steps.
+    measured_each = min(10, int(seconds / (pace + measuring)))
+    measured_ten_times = int((seconds - 10 * measuring) / pace)
+    longest = int(seconds / (pace + measuring / LONGEST_INTERVAL))
+    return max(1, min(longest, max(measured_each, measured_ten_times)))
 
 
 def make_optimiser(module: torch.nn.Module, settings: OptimiserConfig) -> torch.optim.Optimizer:
@@ -369,10 +372,10 @@ def make_optimiser(module: torch.nn.Module, settings: OptimiserConfig) -> torch.
 
 
 def rate(step: int, steps: int, warm_up: int, decay: str = "cosine") -> float:
-    """Return the learning rate of step `step` of `steps`, as a share of the highest one; steps count from 0.
+    """Return the learning rate of step `step` of `steps`, as a share of the highest rate; steps count from 0.
 
-    It rises linearly over the warm-up, then falls along half a cosine, or linearly; it would reach 0 one step after the
-    last.
+    The rate rises linearly over the warm-up, then falls along half a cosine, or linearly. It would be 0 one step after
+    the last.
 
     >>> [round(rate(step, 6, 2), 3) for step in range(7)]
     [0.5, 1.0, 1.0, 0.854, 0.5, 0.146, 0.0]
@@ -391,7 +394,7 @@ def rate(step: int, steps: int, warm_up: int, decay: str = "cosine") -> float:
 
 
 def metric_of(metric: str | None, shape: tuple[int, int]) -> str:
-    """Return the metric that chooses: the configured one, or the strictest that the set's shape has."""
+    """Return the metric that chooses weights: the configured one, or the strictest that the set's shape has."""
     defined = [candidate.name for candidate in defined_for(shape) if candidate.binary]
     name = metric or ("group_score" if "group_score" in defined else defined[0])
     if name not in defined:
@@ -403,17 +406,18 @@ def metric_of(metric: str | None, shape: tuple[int, int]) -> str:
 def left_over(rows: TrainingRows, trained: TrainingRows | None = None) -> PairSet:
     """Make a validation set of rows that are not trained on: each item's images with its captions.
 
-    A set has one shape, so images with false captions take as many of them as the one with the fewest has. If items are
-    of several numbers of images, each image with false captions is an item, with these.
+    All items of a set have as many images and as many texts. So an image with false captions takes as many as the image
+    with the fewest has. If items differ in their number of images, each image with false captions is an item of one.
     """
-    left, items = [item for item in rows.items if len(item) > 1 or rows.rows[item[0]].negatives], []
-    if len({*map(len, left)}) > 1:
-        left = [(number,) for number in chain.from_iterable(left) if rows.rows[number].negatives]
-    for numbers in left:
-        left_out = [rows.rows[number] for number in numbers]
-        texts = [*(row.caption for row in left_out), *(left_out[0].negatives if len(left_out) == 1 else ())]
-        images = tuple(str(row.image.resolve()).lstrip("/") for row in left_out)
-        items.append(Item(id=f"{numbers[0]}", images=images, texts=tuple(texts), cluster=left_out[0].cluster))
+    groups = [item for item in rows.items if len(item) > 1 or rows.rows[item[0]].negatives]
+    if len({*map(len, groups)}) > 1:
+        groups = [(number,) for number in chain.from_iterable(groups) if rows.rows[number].negatives]
+    items = []
+    for numbers in groups:
+        item_rows = [rows.rows[number] for number in numbers]
+        texts = [*(row.caption for row in item_rows), *(item_rows[0].negatives if len(item_rows) == 1 else ())]
+        images = tuple(str(row.image.resolve()).lstrip("/") for row in item_rows)
+        items.append(Item(id=f"{numbers[0]}", images=images, texts=tuple(texts), cluster=item_rows[0].cluster))
     if not items:
         helps = trained is not None and any(len(item) > 1 or trained.rows[item[0]].negatives for item in trained.items)
         remedy = "lower it, or" if helps else "no item of data.train has one: write share = 1, or"
@@ -427,12 +431,12 @@ def left_over(rows: TrainingRows, trained: TrainingRows | None = None) -> PairSe
 
 
 def rescore(model: Model, pairs: PairSet) -> Scores:
-    """Score a pair set with weights that change: nothing is stored."""
+    """Score a pair set without the store, which would keep the numbers of weights that change."""
     return score(model, pairs, store=EmbeddingStore(None)).scores
 
 
 def items_right(metric: str, scores: Scores) -> NDArray[np.float64]:
-    """Return a metric of each item, 0 or 1, ties counted as wrong."""
+    """Return a metric's outcome of each item, 0 or 1, float64 `(items,)`; a tie is 0."""
     return np.asarray(METRICS[metric].per_item(METRICS[metric].scaled(scores.values, scores.kind)), np.float64)
 
 

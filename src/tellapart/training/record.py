@@ -38,7 +38,7 @@ from tellapart.training.data.duplicates import Duplicates, Leak
 from tellapart.training.losses.loss import FusionLoss, find_loss
 from tellapart.training.run_files import ENDS, NOT_TERMS, RunFiles
 
-#: Its file in the run's folder.
+#: The record's file in the run's folder.
 RECORD = "record.json"
 
 #: p after correction below which a metric counts as better or worse.
@@ -47,7 +47,10 @@ _ALPHA = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A curve over alphas: each one's mean headline metric on each benchmark; 0 is the start, 1 the trained model."""
+    """Mean headline metrics of weights between the start (alpha 0) and the trained model (alpha 1).
+
+    `curve` has a fraction for each of `benchmarks` by alpha; `best` is the Pareto-best alpha, `model` its model's name.
+    """
 
     benchmarks: tuple[str, ...]
     curve: dict[float, tuple[float, ...]]
@@ -56,7 +59,7 @@ class Sweep:
 
     @staticmethod
     def label(alpha: float) -> str:
-        """Return two digits of an alpha, or all that it has if these are more: no two have the same.
+        """Return an alpha with two decimals, or with all if it has more: no two alphas have one label.
 
         >>> Sweep.label(1.0), Sweep.label(0.999)
         ('1.00', '0.999')
@@ -68,8 +71,8 @@ class DataRecord(Record):
     """The data: how many rows, images and items, and the SHA-256 of all texts and the bytes of every image.
 
     Attributes:
-        validation: items that the weights were chosen by; None if the last weights were taken.
-        validation_metric: by which metric of theirs; None without such items.
+        validation: the number of items that the weights were chosen by; None if the last weights were taken.
+        validation_metric: the metric that chose; None without such items.
         validation_fingerprint: SHA-256 of these items and of their images' files; None without them.
         reported: fingerprint of each benchmark that start and trained model were measured on.
         validation_leak: pictures that the set of `data.validation` shares with the training images, if one is named.
@@ -91,7 +94,8 @@ class DataRecord(Record):
 class MatchedRound(Record):
     """A round of test-time matching: the fingerprint of the weights that matched the items, and the matches.
 
-    `matched` are items whose match leads by the threshold, `right` the true ones of these, counted for people alone.
+    `matched` counts the items whose match leads by the threshold. `right` counts the true matches among them: it is
+    for people, and training does not read it.
     """
 
     start: str
@@ -108,10 +112,10 @@ class TrainRecord(Record):
         config: all of the configuration, the preset's values among it.
         fingerprint: of all that decides the weights.
         start: fingerprint of the weights that it began with.
-        limit: steps, if it was a smoke run.
+        limit: the steps of a smoke run (`--limit`); None for a full run.
         started, seconds: of this process; a run that was resumed began before.
         leaks: pictures that each reported benchmark shares with the training images.
-        steps, best_step, best, history: how far it went, and the validation set's values.
+        steps, best_step, best, history: steps taken, the step of the best validation value, this value, and all values.
         updated: layers with low-rank updates; empty if all weights were trained.
         idle: terms of the loss that were 0 at each of the first 50 steps, and why; empty if there were none.
         comparison: of the start (a) with the trained model (b), on the reported benchmarks.
@@ -152,21 +156,21 @@ class TrainRecord(Record):
 
     @property
     def gained(self) -> tuple[MetricComparison, ...]:
-        """Metrics that are better: p after Holm's correction, as the comparison has it, is below .05."""
+        """Metrics that are better, with p below .05 after Holm's correction over all of the comparison."""
         return tuple(row for row in self._distinct_rows if row.difference > 0)
 
     @property
     def lost(self) -> tuple[MetricComparison, ...]:
-        """Metrics that are worse: p after Holm's correction, as the comparison has it, is below .05."""
+        """Metrics that are worse, with p below .05 after Holm's correction over all of the comparison."""
         return tuple(row for row in self._distinct_rows if row.difference < 0)
 
     @property
     def _distinct_rows(self) -> tuple[MetricComparison, ...]:
-        # An interval is of one metric alone: of many metrics, some intervals exclude 0 by chance.
+        # By p and not by intervals, which are not corrected: of many, some exclude 0 by chance.
         return tuple(row for row in self.comparison.rows if row.p_holm < _ALPHA) if self.comparison else ()
 
     def describe_transductive(self) -> tuple[str, ...]:
-        """Return lines on what the mark means, and on each round; none for weights without it."""
+        """Return a line on the set that the weights were fitted to, and one for each round; none without such a set."""
         if not self.transductive:
             return ()
         rounds = (
@@ -238,18 +242,19 @@ def settings_of(record: TrainRecord) -> Iterator[tuple[str, Any]]:
 
 
 def _escape_cell(text: str) -> str:
-    """Keep a name from ending its cell or its line, and from being read as markup."""
+    """Escape a name for a cell of a Markdown table: it can neither end the cell or the line nor be read as markup."""
     return re.sub(r"([\\|`*_\[\]<>])", r"\\\1", plain(" ".join(text.split())))
 
 
 def _escape_code(value: object) -> str:
-    """Do the same inside backticks: there only these two and a line's end do harm."""
+    """Escape a value for backticks in a table: only a backtick, a bar and a line's end are markup there."""
     return plain(" ".join(str(value).split())).replace("`", "'").replace("|", "\\|")
 
 
-#: Points of a curve at most; each is the mean of as many steps as leave these.
+#: The most points of a drawn curve: each is the mean of some neighbouring steps.
 _POINTS = 200
 
+#: The points `(step, value)` of a curve.
 _Points = list[tuple[float, float]]
 
 
@@ -280,11 +285,13 @@ def log_charts(path: Path) -> list[LineChart]:
                 low, high = (100 * _number(record, end) for end in ENDS)
                 ranges.append((step, low, high))
             for name in (name for name in record if name not in NOT_TERMS):
-                curves, factor = (values, 100) if name.startswith("validation_") else (losses, 1)
-                curves[name.removeprefix("validation_")].append((step, factor * _number(record, name)))
+                if name.startswith("validation_"):
+                    values[name.removeprefix("validation_")].append((step, 100 * _number(record, name)))
+                else:
+                    losses[name].append((step, _number(record, name)))
     except (DataError, KeyError, TypeError, OverflowError) as error:
         raise RunError(f"{path}: is damaged ({first_line(error)}); go on with resume=True, which mends it") from error
-    # The total first, then its parts by name; of the validation set the metric that chooses, whose interval is drawn.
+    # The total first, then its parts by name. Of the validation values, the metric that chooses is logged first.
     ordered = {name: _thin_points(losses[name]) for name in sorted(losses, key=lambda name: (name != "total", name))}
     last = max((line[-1][0] for line in [*losses.values(), *values.values()]), default=0.0)
     label = "Validation set, %" + (", and its 95 % interval" if ranges else "")
@@ -303,8 +310,8 @@ def _number(record: Mapping[str, Any], name: str) -> float:
 
 
 def _thin_points(points: _Points) -> _Points:
-    """Return means of as many neighbours as leave `_POINTS` points at most."""
-    size = -(-len(points) // _POINTS)
+    """Return means of neighbours, `_POINTS` at most; each lies at its last neighbour's step."""
+    size = math.ceil(len(points) / _POINTS)
     parts = (points[start : start + size] for start in range(0, len(points), size))
     return [(part[-1][0], math.fsum(y for _, y in part) / len(part)) for part in parts]
 
@@ -363,7 +370,10 @@ def _write_page(folder: Path, **content: Any) -> Path:
 
 def difference_bar(difference: float, low: float | None, high: float | None, reach: float) -> Markup:
     """Draw a difference and its interval around zero; the bar goes from -reach to reach."""
-    middle, start, end = (at if at is None else 0.5 + at / (2 * (reach or 1.0)) for at in (difference, low, high))
-    sure = "" if low is None or high is None else " better" if low > 0 else " worse" if high < 0 else ""
-    bar = str(score_bar(middle or 0.0, start, end, chance=0.5))
-    return Markup(bar.replace('class="range"', f'class="range{sure}"'))  # noqa: S704  (numbers only)
+    scale = 2 * (reach or 1.0)
+    start, end = (None if bound is None else 0.5 + bound / scale for bound in (low, high))
+    css_class = "range"
+    if low is not None and high is not None and (low > 0 or high < 0):
+        css_class += " better" if low > 0 else " worse"
+    bar = str(score_bar(0.5 + difference / scale, start, end, chance=0.5))
+    return Markup(bar.replace('class="range"', f'class="{css_class}"'))  # noqa: S704  (numbers only)

@@ -1,4 +1,4 @@
-"""The folder of a training run: its checkpoints, which run it belongs to, and its log, which trackers get, too."""
+"""The folder of a training run: `run.json`, which names the run, its checkpoints, and its log, for trackers, too."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from tellapart.training.losses.loss import LossTerm
 #: Tensors of a module by name: trained parameters, and buffers.
 Weights = dict[str, "torch.Tensor"]
 
+#: The name of a checkpoint's folder, by the steps done; sorted names are in the order of steps.
 _FOLDER = "step-{:08d}"
 
 #: The files of a checkpoint, and the file of their SHA-256, as `sha256sum --check` reads it.
@@ -38,8 +39,8 @@ _FILES, _SUMS = ("weights.safetensors", "optimiser.safetensors", "state.json"), 
 class TrainingState:
     """The progress of a run: steps done, the best value of the validation set, and the step after which it was reached.
 
-    `history` has the values of the validation set by step. `right` are the items' outcomes, 1 or 0, at the last
-    measurement that was better beyond doubt, and `unmoved` counts the measurements since then. `stopped` is whether
+    `history` has the values of the validation set by step. `right` has each item's outcome, 1 or 0, at the last
+    measurement that was better beyond doubt, and `unmoved` counts the measurements since then. `stopped` is true once
     `validation.patience` is over. `best_sha256` is of the file of the best weights, `run` the fingerprint of the run.
     """
 
@@ -55,7 +56,7 @@ class TrainingState:
 
 
 def weights_of(module: torch.nn.Module) -> Weights:
-    """Return copies of the trained tensors: parameters with gradients, and buffers that are saved; shared ones once."""
+    """Return copies of the trained parameters and of the buffers that are saved, on the CPU; a shared tensor once."""
     trained = {name: value for name, value in module.named_parameters() if value.requires_grad}
     saved = set(module.state_dict())
     buffers = {name: value for name, value in module.named_buffers() if name in saved}
@@ -64,10 +65,11 @@ def weights_of(module: torch.nn.Module) -> Weights:
 
 def copy_weights(weights: Weights, module: torch.nn.Module) -> None:
     """Copy weights into a module that has the same names, shapes and types."""
-    tensors, sides = dict(module.named_parameters()) | dict(module.named_buffers()), (weights, weights_of(module))
-    kinds = ({(name, value.shape, value.dtype) for name, value in side.items()} for side in sides)
-    if odd := sorted({name for name, *_ in set.symmetric_difference(*kinds)}):
+    expected = {(name, value.shape, value.dtype) for name, value in weights_of(module).items()}
+    stated = {(name, value.shape, value.dtype) for name, value in weights.items()}
+    if odd := sorted({name for name, *_ in stated ^ expected}):
         raise ModelError(f"other weights than the model's: {join_names(odd)} in one alone, or of another shape or type")
+    tensors = dict(module.named_parameters()) | dict(module.named_buffers())
     with torch.no_grad():
         for name, value in weights.items():
             tensors[name].copy_(value)
@@ -81,7 +83,7 @@ def read_weights(path: Path, module: torch.nn.Module, sha256: str | None) -> Non
 
 
 def write_folder(folder: Path, files: Mapping[str, Weights | dict[str, Any]]) -> dict[str, str]:
-    """Write safetensors and JSON files to a folder that gets its name when all of them are on the disk."""
+    """Write safetensors and JSON files, and return their SHA-256; the folder exists only once all are on the disk."""
     with replace_folder(folder) as draft:
         draft.mkdir()
         for name, content in files.items():
@@ -100,13 +102,13 @@ def replace_folder(folder: Path) -> Iterator[Path]:
     broken = require("safetensors", extra="train").SafetensorError
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        for left in folder.parent.glob(f".{folder.name}-????????"):  # as many as tempfile draws
-            shutil.rmtree(left)
+        for old in folder.parent.glob(f".{folder.name}-????????"):  # drafts of killed processes; tempfile adds 8 signs
+            shutil.rmtree(old)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
             draft = Path(scratch) / folder.name
             yield draft
             sync_folder(draft, deep=True)
-            if folder.exists():  # of a run that was killed before its checkpoint
+            if folder.exists():  # written by a run that was killed before its next checkpoint, and resumed
                 shutil.rmtree(folder)
             draft.rename(folder)
             sync_folder(folder.parent)
@@ -129,7 +131,7 @@ def write_checkpoint(
 
 
 def delete_older(folder: Path, keep: int) -> None:
-    """Delete all checkpoints before the last `keep`, and what a process that was killed left of them."""
+    """Delete all checkpoints before the last `keep`, partly deleted ones among them."""
     checkpoints = _complete_checkpoints(folder)[-keep:]
     for old in folder.glob("step-*"):
         if checkpoints and old < checkpoints[0]:
@@ -137,8 +139,8 @@ def delete_older(folder: Path, keep: int) -> None:
 
 
 def latest_checkpoint(folder: Path) -> Path | None:
-    """Return the last complete checkpoint of a folder, if there is one."""
-    return next(reversed(_complete_checkpoints(folder)), None)
+    """Return the last complete checkpoint of a folder; None if there is none."""
+    return max(_complete_checkpoints(folder), default=None)
 
 
 def read_checkpoint(checkpoint: Path, module: torch.nn.Module, optimiser: torch.optim.Optimizer) -> TrainingState:
@@ -170,7 +172,7 @@ def read_checkpoint(checkpoint: Path, module: torch.nn.Module, optimiser: torch.
 
 
 def _digest(path: Path) -> str:
-    """Return the SHA-256 of a file; nothing if it cannot be read."""
+    """Return the SHA-256 of a file; an empty text, which no file has, if it cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -195,14 +197,16 @@ IDLE_STEPS = 50
 def describe_idle(log: Path, terms: Sequence[LossTerm], first: int = IDLE_STEPS) -> str:
     """Name the terms that a log has as exactly 0 at each of its first steps, and why if their loss declares a reason.
 
-    A term that stays exactly 0 is taken to have no gradient. Empty if there are none, or fewer steps.
+    A term that stays exactly 0 is taken to have no gradient. Empty if no term does, or if the log has fewer steps.
     """
-    lines = (line for _, line in read_jsonl(log) if "total" in line)
-    steps = [{name: line[name] for name in line if name not in {*NOT_TERMS, "total"}} for line in islice(lines, first)]
-    idle = [term for term in steps[0] if all(step.get(term) == 0 for step in steps)] if len(steps) == first else []
+    steps = [*islice((line for _, line in read_jsonl(log) if "total" in line), first)]
+    if len(steps) < first:
+        return ""
+    names = [name for name in steps[0] if name not in {*NOT_TERMS, "total"}]
+    idle = [name for name in names if all(step.get(name) == 0 for step in steps)]
     if not idle:
         return ""
-    # Terms of an added loss begin with its name and a dot.
+    # A term of an added loss is named `LOSS.TERM`; a term of the first loss has no dot.
     owners = {name.partition(".")[0] if "." in name else terms[0].name for name in idle if terms}
     reasons = dict.fromkeys(term.loss.idle_reason for term in terms if term.name in owners and term.loss.idle_reason)
     verb = "was" if len(idle) == 1 else "were"
@@ -210,13 +214,13 @@ def describe_idle(log: Path, terms: Sequence[LossTerm], first: int = IDLE_STEPS)
     return f"{', '.join(idle)} {verb} 0 at each of the first {first} steps and had no gradient{why}"
 
 
-#: Called with a step and its numbers.
+#: A function that records a step and its numbers elsewhere.
 Tracker = Callable[[int, Mapping[str, float]], None]
 
 
 @contextmanager
 def open_trackers(config: LogConfig, folder: Path, name: str) -> Iterator[list[Tracker]]:
-    """Give a callable for each tracker, which is opened by its first number, and close all in the end."""
+    """Yield a function for each tracker, which opens the tracker at its first numbers; close all in the end."""
     trackers, opened = list[Tracker](), dict[str, Any]()
     with ExitStack() as stack:
         if config.tensorboard:
@@ -254,7 +258,7 @@ OWNER = "run.json"
 
 @dataclass
 class RunFiles:
-    """A training run's folder, of which `run.json` names the run; trackers get each step's numbers beside the log."""
+    """A training run's folder; `log` writes each step's numbers to its log, and passes them to the trackers."""
 
     folder: Path
     trackers: list[Tracker] = field(default_factory=list)
@@ -270,7 +274,7 @@ class RunFiles:
         self.log_path = self.folder / "log.jsonl"
 
     def read_owner(self) -> dict[str, Any] | None:
-        """Return the fingerprint of the run that the folder holds, if it holds one, and the values behind it."""
+        """Return the content of `run.json`: the run's `fingerprint`, and the `values` behind it; None without a run."""
         path = self.folder / OWNER
         try:
             owner = read_object(path) if path.exists() else None
@@ -291,7 +295,7 @@ class RunFiles:
         return int(owner["steps"])
 
     def claim(self, fingerprint: str, values: Mapping[str, Any] | None = None, *, resume: bool) -> bool:
-        """Begin the run here, or go on with it; return whether there was one."""
+        """Write `run.json` for a run that begins, or check it; return whether the folder held the run already."""
         owner = self.read_owner()
         if owner is None:
             if self.folder.exists() and (not self.folder.is_dir() or {*self.folder.iterdir()} - {self.rounds}):
@@ -309,7 +313,7 @@ class RunFiles:
         return True
 
     def describe_kept(self) -> str | None:
-        """Describe the state that `--resume` would go on from; None if the folder is not yet this run's."""
+        """Describe the state that `--resume` would go on from; None if the run has not claimed the folder yet."""
         if (self.folder / "record.json").is_file():
             return f"the run in {self.folder} is complete"
         checkpoint = latest_checkpoint(self.checkpoints)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any, cast
 
 import numpy as np
@@ -42,13 +42,16 @@ from tellapart.training.losses.loss import (
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """The inputs of one rank in one step: `rows` that are encoded, the batch's `own` ones, then hard counterparts.
+    """The inputs of one rank in one part of a step.
 
-    Of a dual encoder `joined` has for each row the one that its picture is joined to, if any is; `texts` are those of
-    each field of the batch, in its shape, `every_text` has all in the order of encoding, and `real` marks the
-    `negative_texts` that are false. Of a fusion encoder `negatives` has for each row of the batch the positions of its
-    mined negatives in `rows`, None without such, and `close` whether each is one of its first `matching.close`
-    counterparts.
+    `rows` are the numbers of the rows to encode: first the `own` rows of the batch, then their hard counterparts.
+
+    For a dual encoder, `joined` has for each row the row that its picture is joined to; it is empty if no pictures are.
+    `texts` maps each field of the `Batch` to its texts, in the field's shape. `every_text` has all of them in the order
+    of encoding. `real` marks the `negative_texts` that are false; the others are the true caption, as a filling.
+
+    For a fusion encoder, `negatives` has for each row of the batch the positions in `rows` of its mined negatives; it
+    is None if negatives are drawn from the batch. `close` marks those among its first `matching.close` counterparts.
     """
 
     rows: list[int]
@@ -77,11 +80,11 @@ class TrainingStep:
         self._send = partial(send_to_device, device=self.accelerator.device)
         self._terms: tuple[LossTerm, ...] = self.config.loss_terms()
         self._text_ids: TextIds | None = TextIds(self.trainable.reader)
-        if self.config.data.duplicates == "negatives":  # as released: a picture is its file, a text is no other's
+        if self.config.data.duplicates == "negatives":  # as released: no two files, and no two texts, count as equal
             self.rows, self._text_ids = self.rows.with_pictures({}), None
 
     def _seed_dropout(self, step: int, piece: int | None = None) -> None:
-        """Let dropout draw from the seed, the step, the rank and the piece alone."""
+        """Let dropout depend on the seed, the step, the rank and the piece alone."""
         number = (self.config.seed * 1_000_003 + step) * 4099 + self.accelerator.process_index
         torch.manual_seed((number if piece is None else number * 4099 + piece) % (1 << 64))
 
@@ -114,14 +117,14 @@ class DualStep(TrainingStep):
         self._join, self._positives = self._choose_joins(any(loss.joins for loss in losses))
 
     def _expect_rows(self, values: Sequence[Sequence[object]], lack: str) -> None:
-        """Refuse the first row without a value that the loss reads."""
+        """Refuse the first row whose value, which the loss reads, is empty."""
         for number, (row, value) in enumerate(zip(self.rows.rows, values, strict=True)):
             if not value:
                 place = f"row {number} ({row.image.name}: {quote(row.caption)})"
                 raise DataError(f"loss {self._name!r}: {place} has {lack}")
 
     def _choose_joins(self, joins: bool) -> tuple[str, int]:
-        """Return which steps join pictures (`none`, `always`, `alternate`), and further true captions of each."""
+        """Return which steps join pictures (`none`, `always`, `alternate`), and the number of further true captions."""
         data = self.config.data
         how = data.join or ("alternate" if joins else "none")
         if not joins and (how != "none" or data.positive_captions):
@@ -167,8 +170,10 @@ class DualStep(TrainingStep):
                 real.append([True] * len(false) + [False] * missing)
             if self._units and (place < len(numbers) or self._counterparts != "mate"):  # a mate is no pair of a batch
                 fields["units"].append(draw_units(row, self._units, seed, step, number))
-        texts = {name: np.array(values, dtype=object) for name, values in fields.items() if values}
-        every_text = np.concatenate([*map(np.ravel, texts.values())]).tolist()
+        texts, every_text = dict[str, NDArray[np.object_]](), list[str]()
+        for name in filter(fields.get, fields):  # the fields that have texts
+            texts[name] = np.array(fields[name], dtype=object)
+            every_text += texts[name].ravel().tolist()
         return Drawn(rows, len(numbers), texts, every_text, real or None, joined)
 
     def backward(self, drawn: Drawn, images: Sequence[Inputs], step: int) -> LossParts:
@@ -176,23 +181,25 @@ class DualStep(TrainingStep):
         whole, count = (images, drawn.every_text), -(-len(images) // (self.config.batch.micro or len(images)))
         encoded = self._encode_piece(whole, step, 0) if count == 1 else self._encode_pieces(whole, count, step)
         parts = sum_terms(self._terms, [self._make_batch(drawn, encoded, step)] * len(self._terms))
-        # Several ranks wait for the gradient of each weight, that of a scale or a bias which no loss reads, too.
+        # Ranks wait for the gradient of every weight: a scale or a bias that no loss reads gets one of 0.
         parts["total"] = parts["total"] + 0 * (encoded["scale"] + encoded.get("bias", 0))
         self.accelerator.backward(parts["total"])
         return {name: part.detach() for name, part in parts.items()}
 
     def _encode_pieces(self, whole: _Piece, count: int, step: int) -> dict[str, Tensor]:
-        """Encode so many pieces of which no activations stay: the backward pass encodes them again, for gradients."""
-        cuts = [[k * len(side) // count for k in range(count + 1)] for side in whole]
-        pieces = [(whole[0][a:b], whole[1][c:d]) for (a, b), (c, d) in zip(*map(pairwise, cuts), strict=True)]
+        """Encode `count` pieces and keep no activations: the backward pass encodes them again, for gradients."""
+        (images, texts), pieces = whole, list[_Piece]()
+        for k in range(count):  # of nearly equal sizes
+            image_part, text_part = (slice(k * n // count, (k + 1) * n // count) for n in (len(images), len(texts)))
+            pieces.append((images[image_part], texts[text_part]))
         alone, passes = partial(self.accelerator.no_sync, self.module), list[dict[str, Tensor]]()
-        # The backward pass takes the last one first, and so adds gradients up from piece 0 on. Of the forward passes
-        # that of piece 0 is not alone: ranks exchange the gradients of all pieces once.
+        # Pieces are encoded from the last to piece 0, so the backward pass adds up gradients from piece 0 on. All but
+        # piece 0 run without an exchange between ranks: gradients of all pieces are exchanged once.
         for number in reversed(range(len(pieces))):
             contexts = alone() if number else nullcontext(), alone()
             options = {"preserve_rng_state": False, "context_fn": lambda contexts=contexts: contexts}
             passes.insert(0, recompute(self._encode_piece, pieces[number], step, number, **options))
-        # No gradient is complete, and exchanged, before the last piece is encoded again: scale and bias are of it, too.
+        # Scale and bias are the last piece's: it is encoded again last, and no gradient is complete before.
         return passes[-1] | {side: torch.cat([encoded[side] for encoded in passes]) for side in ("images", "texts")}
 
     def _encode_piece(self, piece: _Piece, step: int, number: int) -> dict[str, Tensor]:
@@ -200,34 +207,33 @@ class DualStep(TrainingStep):
         device = self.accelerator.device
         inputs = torch.utils.data.default_collate([*prepared]), self.trainable.tokens(texts)
         images, tokens = self._send(inputs)
-        self._seed_dropout(step, number)  # by piece: the second pass sees the inputs of the first
+        self._seed_dropout(step, number)  # so that the second pass drops what the first one dropped
         with torch.autocast(device.type, torch.bfloat16, enabled=self.config.precision == "bfloat16"):
             return cast("dict[str, Tensor]", self.module(images, tokens))
 
     def _make_batch(self, drawn: Drawn, encoded: dict[str, Tensor], step: int) -> Batch:
         device = encoded["images"].device
         ids = torch.from_numpy(self.rows.image_ids[drawn.rows]).to(device)
-        if drawn.joined:  # two rows joined in either order make one picture
+        if drawn.joined:  # an id for two rows in either order: smaller number * rows + larger number
             others = torch.from_numpy(self.rows.image_ids[[row.second for row in drawn.joined]]).to(device)
             ids = torch.minimum(ids, others) * len(self.rows) + torch.maximum(ids, others)
 
-        def split(values: Tensor) -> dict[str, Tensor]:
-            """Return the parts of a tensor with a row for each text, by field and in its shape."""
-            parts = zip(drawn.texts.items(), values.split([texts.size for texts in drawn.texts.values()]), strict=True)
-            return {name: part.reshape(*texts.shape, *values.shape[1:]) for (name, texts), part in parts}
-
-        fields: dict[str, Any] = {"images": encoded["images"], "image_ids": ids, **split(encoded["texts"])}
+        fields: dict[str, Any] = {"images": encoded["images"], "image_ids": ids}
+        sizes = [*map(np.size, drawn.texts.values())]
+        for (name, texts), vectors in zip(drawn.texts.items(), encoded["texts"].split(sizes), strict=True):
+            fields[name] = vectors.reshape(*texts.shape, vectors.shape[1])
+        if self._text_ids is not None:
+            text_ids = torch.tensor(self._text_ids(drawn.every_text), device=device).split(sizes)
+            for (name, texts), numbers in zip(drawn.texts.items(), text_ids, strict=True):
+                fields[f"{name.removesuffix('s')}_ids"] = numbers.reshape(texts.shape)
         if "patches" in encoded:
             fields["patches"] = encoded["patches"]
-        if self._text_ids is not None:
-            for name, numbers in split(torch.tensor(self._text_ids(drawn.every_text), device=device)).items():
-                fields[f"{name.removesuffix('s')}_ids"] = numbers
+            b, f = len(drawn.rows), len(drawn.real[0]) if drawn.real is not None else 0  # rows, false texts of each
+            for name in ("words", "real_words"):  # the rows' true texts come first, then all false ones
+                true, false = encoded[name][:b, None], encoded[name][b : b + b * f]
+                fields[name] = torch.cat([true, false.reshape(b, f, *true.shape[2:])], dim=1)
         if drawn.real is not None:
             fields["has_negative"] = torch.tensor(drawn.real, dtype=torch.bool, device=device)
-        for name in encoded.keys() & {"words", "real_words"}:
-            parts = split(encoded[name])
-            true = parts["texts"][:, None]
-            fields[name] = torch.cat([true, parts.get("negative_texts", true[:, :0])], dim=1)
         shared: dict[str, Any] = {"scale": encoded["scale"], "chunk": self.config.batch.chunk, "step": step}
         if self._counterparts == "mate":
             of_pair = fields.keys() & {"images", "texts", "image_ids", "text_ids"}
@@ -303,7 +309,7 @@ class FusionStep(TrainingStep):
         return Drawn(rows, len(numbers), negatives=negatives, close=are_close)
 
     def _find_true(self, rows: list[int], negatives: list[list[int]]) -> tuple[list[list[bool]], list[list[bool]]]:
-        """Return which mined texts are true of their row's image, and of which mined images the row's text is true."""
+        """Return `(b, m)` which mined texts are true of the row's image, and of which mined images its text is true."""
         if self._text_ids is None:
             none = [[False] * len(others) for others in negatives]
             return none, none
@@ -355,13 +361,13 @@ class FusionStep(TrainingStep):
             images, texts, every_id = _gather_states(images), _gather_states(texts), gather(ids)
             wrong = [every_id[side.clamp(min=0)].masked_fill(side < 0, -1) for side in pairs]
             start = rank_and_count()[0] * count
-        else:  # a negative that is true of the row has the row's image
+        else:  # a negative that is true of the row gets the row's image id, by which losses leave it out
             positions, start = torch.tensor(drawn.negatives, device=device), 0
             pairs, true = NegativePairs(positions, positions), self._find_true(drawn.rows, drawn.negatives)
             wrong = [torch.where(torch.tensor(side, device=device), ids[:count, None], ids[positions]) for side in true]
 
         def join(*sides: Tensor) -> Tensor:
-            """Join images and texts by position."""
+            """Join the images at some positions with the texts at others."""
             states = zip((images, texts), sides, strict=True)
             return cast("Tensor", fusion.join(*(tuple(t[numbers] for t in side) for side, numbers in states)))
 
@@ -376,14 +382,14 @@ class FusionStep(TrainingStep):
         true_rows = torch.arange(start, start + b, device=device)
         repeated = true_rows.repeat_interleave(m)
         wrong_texts, wrong_images = (side.clamp(min=0).flatten() for side in pairs)
-        # Each call is a list of images and one of texts, by position; the last gives EqSim's fourth similarity.
+        # A call is the positions of images and of texts to join; the last call gives EqSim's fourth similarity.
         calls = [(true_rows, true_rows), (repeated, wrong_texts)]
         calls += [(wrong_images, repeated)] if self._wrong_images else []
         calls += [(torch.arange(b, len(drawn.rows), device=device),) * 2] if mined and self._counterparts else []
         every: Any = [torch.cat(side) for side in zip(*calls, strict=True)]
         if (micro := self.config.batch.micro) is None:
             logits = join(*every)
-        else:  # so many pairs at a time
+        else:  # `micro` pairs at a time
             pieces = zip(*(torch.split(side, micro) for side in every), strict=True)
             logits = torch.cat([recompute(join, *piece) for piece in pieces])
         close = None if drawn.close is None else torch.tensor(drawn.close, device=device)
@@ -399,7 +405,7 @@ class FusionStep(TrainingStep):
 
 
 def _gather_states(states: Tensors) -> Tensors:
-    """Return every rank's states `(n, length, ...)`, padded to the longest of all ranks."""
+    """Return every rank's states `(n, length, ...)`, padded to the largest length of all ranks."""
     if rank_and_count()[1] == 1:
         return states
     length = torch.tensor([states[0].shape[1]], device=states[0].device)

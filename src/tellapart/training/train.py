@@ -1,4 +1,4 @@
-"""Train models to tell pairs apart; a training run that is done shows itself."""
+"""The function of `tellapart train`, its printed outcome, and a configuration's runs under several seeds."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Trained(Shown):
 
     Attributes:
         folder: of the run.
-        records: of the run, one a seed; none in other ranks than the first.
+        records: of the run, one for each seed; empty in ranks other than the first.
         seeds: whether several seeds were asked for.
         against: the records of another configuration's seeds, if it was compared with them.
         plan: of a dry run, which leaves no record.
@@ -68,7 +68,7 @@ class Trained(Shown):
         if self.plan is not None:
             return self.plan.to_json()
         records, against = self.records, self.against
-        if self.seeds:  # each metric next to the start and another configuration
+        if self.seeds:  # `start` and `against` have a row for each metric
             return {
                 "models": [record.model for record in records],
                 "seeds": [record.config["seed"] for record in records],
@@ -144,18 +144,11 @@ def open_training(folder: PathGiven, *, outside_images: bool = False) -> Trained
 
 @exit_is_error
 def train(
-    config: PathGiven,
-    out: PathGiven | None = None,
-    *,
-    resume: bool = False,
-    limit: int | None = None,
-    allow_leak: bool = False,
-    seeds: int | None = None,
-    against: PathGiven | None = None,
-    dry_run: bool = False,
-    data: PathGiven | None = None,
-    progress: ProgressGiven = None,
-) -> Trained:
+    config: PathGiven, out: PathGiven | None = None, *,
+    resume: bool = False, limit: int | None = None, allow_leak: bool = False,
+    seeds: int | None = None, against: PathGiven | None = None, dry_run: bool = False,
+    data: PathGiven | None = None, progress: ProgressGiven = None,
+) -> Trained:  # fmt: skip
     """Train a model to tell pairs apart; after an interruption, `resume` continues with the same numbers.
 
     Args:
@@ -199,11 +192,12 @@ def train(
             raise DataError("dry_run=True tries a run from its start; leave resume= and against= out")
         from tellapart.training.dry_run import rehearse
 
-        to, place = (None if value is None else as_path(value, name) for value, name in ((out, "out"), (data, "data")))
+        to = None if out is None else as_path(out, "out")
+        place = None if data is None else as_path(data, "data")
         with reporting(progress) as report:
             update = None if report is None else report("dry run")
-            seeded, leaks = seeds or 1, allow_leak
-            plan = rehearse(path, to, data=place, limit=limit, allow_leak=leaks, seeds=seeded, progress=update)
+            options: dict[str, Any] = {"limit": limit, "allow_leak": allow_leak, "seeds": seeds or 1}
+            plan = rehearse(path, to, data=place, progress=update, **options)
         return Trained(Path(plan.out), (), plan=plan)
     chosen = read_config(path)
     if data is not None:
@@ -236,14 +230,14 @@ def train(
 
 
 def default_folder(config: Path, out: PathGiven | None = None) -> Path:
-    """Return the folder of a training run: the one that is named, else runs/train-NAME of the configuration."""
+    """Return the folder of a training run: `out` if it is given, else runs/train-NAME of the configuration."""
     return as_path(out, "out") if out is not None else Path("runs") / f"train-{read_config(config).name}"
 
 
 def describe_kept(folder: Path) -> str | None:
     """Describe the result of an interrupted training run; of several seeds, of those that were begun."""
-    kept = (RunFiles(run).describe_kept() for run in (*sorted(folder.glob("seed-*")), folder))
-    return "; ".join(filter(None, kept)) or None
+    sentences = (RunFiles(run).describe_kept() for run in (*sorted(folder.glob("seed-*")), folder))
+    return "; ".join(filter(None, sentences)) or None
 
 
 # One configuration under several seeds: mean and spread over them, and tests paired by seed. An interval over items
@@ -257,9 +251,10 @@ _Values = dict[tuple[str, str], float]
 class SeedRow:
     """One metric of one benchmark over seeds, paired with the start or another configuration, whose mean is `other`.
 
-    The sd is that of a sample, and `low` and `high` are Student's 95 % interval of the difference over seeds; None of
-    one seed, or if all seeds differ by the same. `p` is of the paired t-test, two-sided, `p_holm` adjusted for all rows
-    that have one, and `p_ranks` of Wilcoxon's signed ranks, which assumes no normal distribution.
+    `sd` is the standard deviation of a sample of seeds. `low` and `high` are Student's 95 % interval of the difference
+    over seeds, None for one seed, or if all differences are equal. `p` is of the two-sided paired t-test, and `p_holm`
+    is that p corrected for all rows that have one. `p_ranks` is of Wilcoxon's signed ranks, which assume no normal
+    distribution.
     """
 
     benchmark: str
@@ -288,9 +283,9 @@ def train_seeds(
     resume: bool = False, limit: int | None = None,
     check: Callable[[TrainConfig, Path, TrainRecord], None] | None = None,
 ) -> list[TrainRecord]:  # fmt: skip
-    """Train under the configuration's seed and those after it, each to `out/seed-N`; return the records, to rank 0.
+    """Train `count` seeds from the configuration's on, each by `once` to `out/seed-N`; return the records, to rank 0.
 
-    `check` refuses a finished seed if its data are others now; it is called of the first, since all must be alike.
+    `check` refuses a finished seed if its data are others now. One finished seed is checked: all must have the same.
 
     Source: COCO-Counterfactuals (Le et al. 2023), appendix B.4.2: 25 seeds, 107 to 131.
     """
@@ -331,14 +326,16 @@ def over_seeds(records: Sequence[TrainRecord]) -> tuple[SeedRow, ...]:
 
 def between(first: Sequence[TrainRecord], second: Sequence[TrainRecord]) -> tuple[SeedRow, ...]:
     """Compare two configurations on the seeds and metrics that both have; differences are the first's."""
-    one, other = ({_seed_of(record): _values_of(record) for record in records} for records in (first, second))
-    if not (seeds := sorted(one.keys() & other.keys())):
-        listed = [", ".join(map(str, sorted(values))) or "none" for values in (one, other)]
-        raise RunError(f"the two share no seed: {listed[0]} and {listed[1]}; train both with the same seeds")
-    rows = _compare_values([one[seed] for seed in seeds], [other[seed] for seed in seeds])
-    sets, others = (records[0].data.reported for records in (first, second))
-    if changed := sorted(name for name in sets.keys() & others.keys() if sets[name] != others[name]):
-        raise RunError(f"the two measured other items of {join_names(changed)}; train both with the same benchmarks")
+    ours, theirs = ({_seed_of(record): record for record in records} for records in (first, second))
+    if not (seeds := sorted(ours.keys() & theirs.keys())):
+        listed = " and ".join(", ".join(map(str, sorted(records))) or "none" for records in (ours, theirs))
+        raise RunError(f"the two share no seed: {listed}; train both with the same seeds")
+    rows = _compare_values([_values_of(ours[seed]) for seed in seeds], [_values_of(theirs[seed]) for seed in seeds])
+    changed = set[str]()
+    for sets, other_sets in ((ours[seed].data.reported, theirs[seed].data.reported) for seed in seeds):
+        changed |= {name for name in sets.keys() & other_sets.keys() if sets[name] != other_sets[name]}
+    if changed:
+        raise RunError(f"the two measured other items of {join_names(sorted(changed))}; report the same benchmarks")
     if not rows:
         raise RunError("the two report no benchmark in common; give both the same report.benchmarks")
     return rows
@@ -354,7 +351,7 @@ def _values_of(record: TrainRecord, *, start: bool = False) -> _Values:
 
 
 def _compare_values(a: Sequence[_Values], b: Sequence[_Values]) -> tuple[SeedRow, ...]:
-    """Compare, seed by seed, every metric that all have."""
+    """Compare two lists of values, both in the order of the seeds, on every metric that all of them have."""
     rows = []
     for key in a[0] if a else ():
         if all(key in values for values in (*a, *b)):

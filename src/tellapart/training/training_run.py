@@ -1,6 +1,6 @@
 """A training run: open and check everything, train, measure the start and the trained model, and write the record.
 
-Every rank, one of the run's processes, trains; the first one also checks, measures and writes.
+A rank is one of the run's processes. All ranks train; the first one also checks, measures and writes.
 """
 
 from __future__ import annotations
@@ -58,10 +58,11 @@ from tellapart.training.loop import Training, TrainingRanks, fit_steps, left_ove
 from tellapart.training.record import DataRecord, MatchedRound, Sweep, TrainRecord, model_card, write_record
 from tellapart.training.run_files import RunFiles, TrainingState, Weights
 
-#: A recipe among the sources is built first, into `sets/NAME` of the working folder, and stays there for the next run.
+#: The prefix of a recipe in `data.train`. The recipe's set is built first, into `sets/NAME` of the working folder, and
+#: stays there for the next run.
 RECIPE = "recipe:"
 _HUB = "hf:"
-#: Saves a data set of the hub, with `image` and `caption` columns, as rows.jsonl.
+#: A command for users: it saves a data set of the hub, with `image` and `caption` columns, as rows.jsonl.
 _SAVE = (
     "python -c \"import datasets, json; [(row['image'].save(f'{{n}}.png'), print(json.dumps({{'image': f'{{n}}.png', "
     "'caption': row['caption']}}))) for n, row in enumerate(datasets.load_dataset('{}', split='train'))]\" > rows.jsonl"
@@ -83,7 +84,7 @@ def find_recipe(source: str, home: Path) -> tuple[Path, Path]:
 
 
 def build_recipes(config: DataConfig, home: Path, progress: Progress | None = None) -> None:
-    """Build the set of every recipe among the sources; one that is built is left as it is."""
+    """Build the set of every recipe among the sources; a set that is built already is left as it is."""
     for source in config.train:
         if source.startswith(RECIPE):
             (recipe, to), place = find_recipe(source, home), data_locations(config, home)
@@ -91,9 +92,9 @@ def build_recipes(config: DataConfig, home: Path, progress: Progress | None = No
 
 
 def find_sources(config: DataConfig, home: Path) -> list[str]:
-    """Return the sources as `read_rows` takes them: a recipe as its set; a path from the configuration's or the data's.
+    """Return the sources as `read_rows` takes them: a recipe as the folder of its set, and any other path.
 
-    A path is of the data's folder if nothing is there in the configuration's.
+    A path is relative to the configuration's folder, or to the data's folder if the configuration's has no such file.
     """
     data, sources = data_locations(config, home).data, list[str]()
     for source in config.train:
@@ -114,22 +115,22 @@ def find_sources(config: DataConfig, home: Path) -> list[str]:
 
 def read_sources(data: DataConfig, home: Path, attempt: Attempt = nullcontext) -> TrainingRows:
     """Read the rows of all sources, as `read_rows`."""
-    place: dict[str, Any] = {"columns": data.columns, "outside": data.outside_images, "attempt": attempt}
-    return read_rows(find_sources(data, home), home, data.images, take=data.take, **place)
+    options: dict[str, Any] = {"columns": data.columns, "outside": data.outside_images, "attempt": attempt}
+    return read_rows(find_sources(data, home), home, data.images, take=data.take, **options)
 
 
 def choose_validation(config: TrainConfig, home: Path, rows: TrainingRows) -> tuple[TrainingRows, PairSet | None]:
-    """Return the rows to train on, `share` of all, and the validation set: the one named, or the rows that are left."""
+    """Return the rows to train on, `share` of all, and the validation set: `data.validation`, or the other rows."""
     data, pairs = config.data, None
     if data.validation is not None:
         name = resolve_name(data.validation, home)
 
-        def place(source: str) -> object:
-            # A folder's path is relative to the configuration in one key, and to the working folder in the other.
+        def same_for_one_set(source: str) -> object:
+            # Two relative paths may be of one folder: `resolve_name` and `read_config` write them in different forms.
             folder = source.removeprefix("folder:")
             return source if folder == source else Path(folder).expanduser().resolve()
 
-        if place(name) in map(place, config.report.benchmarks):
+        if same_for_one_set(name) in map(same_for_one_set, config.report.benchmarks):
             raise DataError(
                 f"data.validation: {name!r} is among report.benchmarks: weights that are chosen on a test set say "
                 "nothing about it; name another set"
@@ -170,7 +171,7 @@ def refuse_other_data(config: TrainConfig, folder: Path, record: TrainRecord, *,
         now = {"rows": rows.fingerprint, "validation": prints, "start": encoders.open_start(name, config)[1]}
     place = data_locations(config.data, home)
     for benchmark in (find_benchmark(name, place) for name in config.report.benchmarks):
-        if benchmark.name in data.reported:  # of two sets of one name it has longer ones
+        if benchmark.name in data.reported:  # two sets of one name are recorded under longer names
             then[benchmark.name] = data.reported[benchmark.name]
             now[benchmark.name] = prepare(benchmark, store=EmbeddingStore(None)).fingerprint
     if changed := describe_changes(then, now):
@@ -193,7 +194,7 @@ class FinishedRun:
 
 
 class Rounds(NamedTuple):
-    """A run's configuration, and of test-time matching its start, the items' set, and the rounds that are done."""
+    """A run's configuration; of test-time matching also the start's name, the items' set, and the rounds so far."""
 
     config: TrainConfig
     start: str = ""
@@ -212,29 +213,30 @@ def run_training(
     started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
     ranks, files, name = TrainingRanks(config.device), RunFiles(out), resolve_name(config.model, home)
     ranks.first(lambda: build_recipes(config.data, home, progress))
-    once = partial(warnings.catch_warnings, **{} if ranks.leads else {"action": "ignore", "category": TellapartWarning})
-    with ranks.together(), once():  # the first rank warns
+    silence: dict[str, Any] = {} if ranks.leads else {"action": "ignore", "category": TellapartWarning}
+    with ranks.together(), warnings.catch_warnings(**silence):  # a warning is printed once, by the first rank
         rows = read_sources(config.data, home)
-    with ranks.together():  # the first rank looks for leaks by them
+    with ranks.together():  # the first rank looks for leaks by these hashes
         pictures = duplicates.hash_images(rows.files, progress=progress) if ranks.leads else {}
     hashes = ranks.first(lambda: duplicates.pixels_by_file(pictures))
-    with ranks.together(), once():
+    with ranks.together(), warnings.catch_warnings(**silence):
         rows, validation = choose_validation(config, home, rows.with_pictures(hashes))
-        trainable, facts = encoders.open_start(name, config)
-        if trainable is not None:  # what it refuses is refused before the folder is this run's
+        trainable, start_print = encoders.open_start(name, config)
+        if trainable is not None:  # now, so that a configuration that it refuses leaves no folder
             encoders.prepare_start(config, trainable, ranks.of)
 
     def begin() -> dict[str, Any]:
         """Check for leaks and claim the run's folder before any rank trains; return the record's first entries."""
         data = _check_data(config, home, rows, validation, pictures, progress, allowed=allow_leak)
         warn_of_flips(config.data.augment, rows)
-        decisive = {"rows": rows.fingerprint, "start": facts, "tellapart": version("tellapart"), "limit": str(limit)}
+        decisive = {"rows": rows.fingerprint, "start": start_print}
+        decisive |= {"tellapart": version("tellapart"), "limit": str(limit)}
         decisive |= {} if validation is None else {"validation_items": data["data"].validation_fingerprint}
         fingerprint = config.fingerprint(*decisive.values())
         return data | {
             "config": rounds.config.model_dump(mode="json"),
             "fingerprint": fingerprint,
-            "start": rounds.done[0].start if rounds.done else facts,
+            "start": rounds.done[0].start if rounds.done else start_print,
             "limit": limit,
             "started": started,
             "resumed": files.claim(fingerprint, config.decisive_values() | decisive, resume=resume),
@@ -243,7 +245,7 @@ def run_training(
         }
 
     entries = ranks.first(begin)
-    pictures.clear()
+    pictures.clear()  # to free their memory
     if trainable is None:
         name, trainable = encoders.draw_start(name, config, files.start, ranks)
         with ranks.together():
@@ -262,14 +264,14 @@ def run_training(
             length = {"steps": files.fix_steps(partial(fit_steps, training)), "epochs": None}
             training = replace(training, config=config.changed(optimiser=length))
         torch.manual_seed(config.seed)
-        # A copy, with which the optimiser's memory goes before models are measured.
+        # A copy trains: the optimiser is its attribute, and is freed with it before models are measured.
         state = replace(training).train(limit=limit, progress=progress)
     finished, place = FinishedRun("", state, entries["resumed"]), data_locations(config.data, home)
     with ranks.together():
         if ranks.leads:
-            names = save_model(trainable, files.model, rounds.items or read_mark(name)), start
-            entries |= _measure_both(training, names, place, before, progress)
-            record = _write_record(entries, training, state, names[0], time.perf_counter() - clock, name)
+            model = save_model(trainable, files.model, rounds.items or read_mark(name))
+            entries |= _measure_both(training, (model, start), place, before, progress)
+            record = _write_record(entries, training, state, model, time.perf_counter() - clock, name)
             finished = replace(finished, name=record.model, record=record)
     ranks.leave()
     return finished
@@ -280,21 +282,23 @@ def _check_data(
     pictures: duplicates.PictureHashes, progress: Progress | None, *, allowed: bool,
 ) -> dict[str, Any]:  # fmt: skip
     """Refuse pictures of reported sets, warn of those that choose weights; return the record's entries of the data."""
-    names, place = list(config.report.benchmarks), data_locations(config.data, home)
-    names += [] if config.data.validation is None else [resolve_name(config.data.validation, home)]
-    leaks, count = tuple(duplicates.find_leaks(rows, names, progress, place, pictures)), len(config.report.benchmarks)
+    place = data_locations(config.data, home)
+    leaks = tuple(duplicates.find_leaks(rows, config.report.benchmarks, progress, place, pictures))
     if not allowed:
-        duplicates.refuse_leaks(leaks[:count])
-    shared = next(iter(leaks[count:]), None)
-    if shared is not None and shared.same and (line := shared.describe_choice()):
-        warnings.warn(line, TellapartWarning, stacklevel=2)
+        duplicates.refuse_leaks(leaks)
+    shared = None
+    if config.data.validation is not None:
+        name = resolve_name(config.data.validation, home)
+        (shared,) = duplicates.find_leaks(rows, [name], progress, place, pictures)
+        if shared.same:  # pictures that are merely alike may be of other scenes: the record has them
+            warnings.warn(shared.describe_choice(), TellapartWarning, stacklevel=2)
     chosen: dict[str, Any] = {}
     if validation is not None:
         metric, prints = metric_of(config.validation.metric, validation.shape), _hash_items(validation)
         chosen = {"validation": len(validation), "validation_metric": metric, "validation_fingerprint": prints}
     counts: dict[str, Any] = {"rows": len(rows), "images": len(rows.files), "items": len(rows.items)}
     record = DataRecord(**counts, **chosen, fingerprint=rows.fingerprint, validation_leak=shared)
-    return {"data": record, "leaks": leaks[:count]}
+    return {"data": record, "leaks": leaks}
 
 
 def _measure_both(
@@ -313,7 +317,7 @@ def _measure_both(
     trained, start = _measure(settings, files.report, store=store, progress=stages)
     measured: dict[str, Any] = {"comparison": compare(start, trained)}
     measured["reported"] = {name: one.fingerprint for name, one in trained.result.benchmarks.items()}
-    with suppress(RunError):  # no item is square: the folders were just written
+    with suppress(RunError):  # no item has as many images as texts; nothing else can fail on folders written above
         why = explain([replace(start, label="before"), replace(trained, label="after")])
         rows = tuple(row.model_copy(update={"by": {}, "items": ()}) for row in why.rows)
         measured["why"] = why.model_copy(update={"rows": rows})
@@ -325,7 +329,7 @@ def _measure_both(
         run_files.copy_weights(weights, trainable.module)
         return save_merged(trainable, folder)
 
-    # The start with the trained directions of updates: a mean of both is then a mean of merged weights.
+    # LoRA's A is the trained one at either end: B A is then linear in alpha, and so are the merged weights.
     ends = {name: after[name] if ".lora_A." in name else value for name, value in before.items()}, after
     sweep = run_sweep(ends, config.report.alphas, save, settings, files.sweep, store, progress=stages)
     run_files.copy_weights(after, trainable.module)
@@ -333,7 +337,7 @@ def _measure_both(
 
 
 def _measure(settings: Settings, folder: Path, **options: Any) -> list[System]:
-    """Measure as `run`; return the systems with the sets that are reported now, for a folder may hold others, too."""
+    """Measure as `run`; return the systems with the sets measured now: a folder may have results of others, too."""
     asked = list[str]()
     options |= {"command": "tellapart train", "expect": lambda ready: asked.append(ready.benchmark.name)}
     systems = []
@@ -357,12 +361,13 @@ def run_sweep(
         folder = out / f"alpha-{Sweep.label(alpha)}"
         shutil.rmtree(folder / "model", ignore_errors=True)  # of a sweep that was killed
         names[alpha] = save(interpolate(*ends, alpha), folder / "model")
-        used, kept = replace(settings, models=(names[alpha],)), store if alpha in (0, 1) else EmbeddingStore(None)
-        results = _measure(used, folder / "report", store=kept, progress=progress)[0].result.benchmarks
+        settings = replace(settings, models=(names[alpha],))
+        memory = store if alpha in (0, 1) else EmbeddingStore(None)  # the ends were measured already
+        results = _measure(settings, folder / "report", store=memory, progress=progress)[0].result.benchmarks
         headlines = [[result.metrics[name].value for name in headline(result.metrics)] for result in results.values()]
         curve[alpha] = tuple(sum(values) / len(values) for values in headlines)
-    best = alphas[pareto_best([curve[alpha] for alpha in alphas])]  # of equally good ones the nearest to the start
-    for alpha in {*alphas} - {best}:  # the folders of a sweep before stay
+    best = alphas[pareto_best([curve[alpha] for alpha in alphas])]  # of equally good alphas the nearest to the start
+    for alpha in {*alphas} - {best}:  # folders of other alphas, from a sweep before, stay
         shutil.rmtree(out / f"alpha-{Sweep.label(alpha)}" / "model")
     sweep = Sweep(tuple(results), curve, best, names[best])
     write_text_file(out / "curve.json", json.dumps(asdict(sweep), indent=1, allow_nan=False) + "\n")
@@ -378,7 +383,7 @@ def interpolate(before: Mapping[str, Tensor], after: Mapping[str, Tensor], alpha
     """
 
     def mix(start: Tensor, end: Tensor) -> Tensor:
-        # At an end no arithmetic: nought times infinity is not a number.
+        # At an end no arithmetic: zero times infinity is not a number.
         if alpha in (0, 1) or not start.is_floating_point():
             return (start if alpha < 0.5 else end.to(start.device)).detach().clone()
         start64, end64 = start.detach().to(torch.float64), end.detach().to(start.device, torch.float64)
@@ -403,7 +408,7 @@ def save_model(trainable: Trainable, folder: Path, transductive: str = "") -> st
 
 
 def name_start(trainable: Trainable, name: str, files: RunFiles) -> str:
-    """Return the name by which the start is measured; that of a file without the trained head is written with it."""
+    """Return the name by which the start is measured; a start whose file lacks the trained head is written anew."""
     return save_model(trainable, files.start) if trainable.begun else name
 
 
@@ -415,18 +420,12 @@ def _write_record(
     measured = {"duplicates": training.duplicates, "reported": entries.pop("reported", {})}
     record = TrainRecord(
         **entries | {"data": entries["data"].model_copy(update=measured)},
-        model=model,
-        seconds=round(seconds, 1),
-        versions=versions(),
-        machine=this_machine(config.device),
-        steps=state.step,
-        best_step=state.best_step,
-        best=state.best,
-        history=tuple(state.history),
+        model=model, seconds=round(seconds, 1), versions=versions(), machine=this_machine(config.device),
+        steps=state.step, best_step=state.best_step, best=state.best, history=tuple(state.history),
         updated=encoders.describe_updated(training.trainable.module),
         idle=run_files.describe_idle(files.log_path, config.loss_terms()),
         transductive=read_mark(str(files.model)),
-    )
+    )  # fmt: skip
     write_text_file(files.model / "README.md", model_card(record, start))
     write_record(files.folder, record)
     return record
@@ -436,8 +435,9 @@ def train_matched(config: TrainConfig, home: Path, out: Path, *, resume: bool = 
     """Train in rounds, each from the weights and on the matches of the round before; the last is the run of `out`.
 
     No label is trained on; the outcome is transductive, and marked as such. The match of an item is the assignment of
-    texts to images with the largest sum of scores, and a round takes those that lead the second best by a threshold,
-    which falls from round to round; weights go on, and the optimiser begins anew. Other than there, a tie is no match.
+    texts to images with the largest sum of scores. A round takes the matches that lead the second best assignment by a
+    threshold, which falls from round to round. Weights go on, and the optimiser begins anew. Unlike in the paper, a tie
+    is no match.
 
     Source: Zhu, Zhang and Tang, "Test-Time Matching" (arXiv 2510.07632).
     """

@@ -1,4 +1,4 @@
-"""Texts and pictures that are the same: among the rows, and pictures that a reported benchmark also has."""
+"""Count equal texts and pictures among the training rows, and find training pictures that a benchmark also has."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tellapart.training.data.rows import TEXT_BLOCK, TextIds, TrainingRows, read
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """The training images that a benchmark shares, the same to the pixel or alike, and how many pictures it has."""
+    """The names of training images that are in a benchmark, to the pixel or alike, and how many pictures it has."""
 
     benchmark: str
     same: tuple[str, ...]
@@ -45,10 +45,10 @@ class Leak:
         )
 
 
-#: The hash of a frame's pixels, its perceptual hash, and its thumbnail.
+#: The hash of a frame's pixels, the frame's perceptual hash, and its thumbnail.
 Hashes = tuple[str, int, NDArray[np.uint8]]
 
-#: The hashes of pictures by name: one of an image, of a video one of each frame.
+#: Name of a picture -> the hashes of its frames: an image has one, a video several.
 PictureHashes = dict[str, Sequence[Hashes]]
 
 
@@ -167,7 +167,7 @@ class Duplicates:
 
 
 def count_duplicates(rows: TrainingRows, reader: Bounded) -> Duplicates:
-    """Count texts and pictures that are the same."""
+    """Count rows whose texts, as the tokenizer reads them, or whose pictures are equal."""
     texts = list(dict.fromkeys(text for row in rows.rows for text in (row.caption, *row.negatives)))
     ids, cut = TextIds(reader), set[str]()
     numbers = dict(zip(texts, ids(texts), strict=True))
@@ -190,12 +190,10 @@ def count_duplicates(rows: TrainingRows, reader: Bounded) -> Duplicates:
     return Duplicates(
         captions=sum(pictures_of[caption] > 1 for caption in captions),
         pictures=sum(files[picture] > 1 for picture in pictures),
-        foils=foils,
-        cut=len(cut),
-        texts=len(texts),
+        foils=foils, cut=len(cut), texts=len(texts),
         merged=sum(written[caption] > 1 and row.caption in cut for row, caption, _ in entries),
         caption=(widest[0].caption, pictures_of[widest[1]]),
         picture=(fullest[0].image.name, captions_of[fullest[2]]),
         middle=int(np.median(list(captions_of.values()))),
         counterparts=sum(len(row.counterparts) for row in rows.rows) - sum(map(len, rows.counterparts)),
-    )
+    )  # fmt: skip

@@ -1,6 +1,6 @@
-"""Training pictures: read in threads, joined by two (CLIC), and changed, by the seed, the step and the row alone.
+"""Training pictures: read in threads, joined in pairs (CLIC), and augmented, by the seed, the step and the row alone.
 
-Each picture has a separate generator; torchvision's transforms share torch's with dropout and all threads that read.
+torchvision's transforms are not used: they draw from torch's generator, which dropout and all reading threads share.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from tellapart.training.config import TrainConfig
 from tellapart.training.data.rows import TrainingRows
 from tellapart.training.encoders import Inputs, Trainable
 
-#: Draws of a second row that is of another picture and lies as the first does; after them any shape will do.
+#: Draws of a second row, of another picture, that is as wide or high as the first; after them any shape is taken.
 _TRIES = 32
 
 
 @dataclass(frozen=True, slots=True)
 class JoinedRows:
-    """Two rows as one: the number of the second, whose picture comes first if `swapped`, and true captions of both.
+    """A row joined to a `second` one, by number; the second row's picture comes first if `swapped`.
 
-    `false` has a word of one caption in the other's place; None if that is true as well, or each has only the other's
-    words.
+    `captions` are true of the joined picture. In `false` a word of either row's caption has changed places; it is None
+    if the result is true as well, or if a caption has no word that the other lacks.
     """
 
     second: int
@@ -75,12 +75,13 @@ def join_captions(first: str, second: str) -> str:
 
 def swap_words(first: str, second: str, rng: np.random.Generator) -> tuple[str, str] | None:
     """Return two captions with a word of each in the other's place; None without two such words."""
-    words = [dict.fromkeys(re.findall(r"[^\W\d_]+", text)) for text in (first, second)]
+    words = [dict.fromkeys(re.findall(r"[^\W\d_]+", text)) for text in (first, second)]  # runs of letters
     folded = [{word.casefold() for word in caption_words} | FUNCTION_WORDS for caption_words in words]
-    left, right = ([word for word in words[k] if word.casefold() not in folded[1 - k]] for k in (0, 1))
-    if not left or not right:
+    of_first = [word for word in words[0] if word.casefold() not in folded[1]]
+    of_second = [word for word in words[1] if word.casefold() not in folded[0]]
+    if not of_first or not of_second:
         return None
-    one, two = left[int(rng.integers(len(left)))], right[int(rng.integers(len(right)))]
+    one, two = of_first[int(rng.integers(len(of_first)))], of_second[int(rng.integers(len(of_second)))]
     return re.sub(rf"\b{one}\b", two, first), re.sub(rf"\b{two}\b", one, second)
 
 
@@ -104,7 +105,7 @@ class ImageLoader:
         self._prepared: dict[int, Inputs] = {}  # by the image's number: several rows show one image
 
     def __call__(self, number: int, other: JoinedRows | None, step: int) -> Inputs:
-        """Read and prepare the image of a row, by number, for a step; joined to another's, if to any."""
+        """Read and prepare the image of a row for a step; it is joined to the image of `other`, if that is given."""
         image = int(self._rows.image_ids[number])
         if other is None and image in self._prepared:
             return self._prepared[image]
@@ -130,7 +131,7 @@ class ImageLoader:
 
 _Generator = np.random.Generator
 
-#: A step of an augmentation: a picture, the generator, the side in pixels that the model reads.
+#: A change of a picture, by a generator and the side in pixels that the model reads.
 _Change = Callable[[Image.Image, _Generator, int], Image.Image]
 
 
@@ -170,7 +171,7 @@ class _RandAugment:
         return picture.transform(picture.size, Image.Transform.AFFINE, matrix, self.resample, fillcolor=fill)
 
 
-#: Operations on a picture, by the augmentation; a change of place goes either way, by the sign of its share.
+#: Operations, by name, of an augmentation on a picture; `share` is its magnitude with a sign, for moves and turns.
 _OPERATIONS: Mapping[str, Callable[[_RandAugment, Image.Image, float], Image.Image]] = {
     "auto-contrast": lambda _, picture, _share: ImageOps.autocontrast(picture),
     "equalise": lambda _, picture, _share: ImageOps.equalize(picture),
@@ -197,13 +198,9 @@ _METER = _RandAugment(
 )
 #: FIBER's RandomAugment(2, 7), of 10, with ten operations; ALBEF's code does each of the two by a chance of a half.
 _FIBER = _RandAugment(
-    ("identity", "auto-contrast", "equalise", "brightness", "sharpness", *_PLACES),
-    magnitude=7 / 10,
-    chance=0.5,
-    farthest=10.0,
-    fill=128,
-    resample=Image.Resampling.BILINEAR,
-)
+    ("identity", "auto-contrast", "equalise", "brightness", "sharpness", *_PLACES), 7 / 10,
+    chance=0.5, farthest=10.0, fill=128, resample=Image.Resampling.BILINEAR,
+)  # fmt: skip
 
 
 def _make_crop(smallest: float) -> _Change:

@@ -44,7 +44,7 @@ from tellapart.errors import DataError, TellapartWarning, nearest, quote
 from tellapart.models.protocols import Bounded
 from tellapart.records.run_folder import write_text_file
 
-#: Returns a context to read a row or a source in. It raises an error, or keeps it and skips the row or source.
+#: A context in which a row or a source is read: it raises errors, or lists them and skips the row or source.
 Attempt = Callable[[], AbstractContextManager[None]]
 
 #: The type of a pool's entries.
@@ -53,7 +53,7 @@ Choice = TypeVar("Choice")
 # Training rows in webdataset's shards, as img2dataset writes them: tar files of `KEY.jpg`, `KEY.txt` and `KEY.json`. A
 # picture's path is `shard-00000.tar/KEY.jpg`; nothing is unpacked. Source: github.com/webdataset/webdataset, README.
 
-_RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
+_RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")  # {00000..00009}
 _KEY = re.compile(r"(.*/)?[^./]*")  # a sample's name: up to the first dot of the file's name
 _END = 1024  # bytes of zeros that end a tar file
 _PICTURES = ("jpg", "jpeg", "png", "webp")
@@ -62,7 +62,7 @@ _SAMPLE_FIELDS = ("caption", "negative_captions", "positive_captions", "units", 
 
 
 def expand_shards(path: Path) -> list[Path]:
-    """Return the files of a path, in which `{00000..00009}` is a range of numbers."""
+    """Return the files of a path, in which `{00000..00009}` stands for ten numbers of five digits."""
     if (span := _RANGE.search(str(path))) is None:
         return [path]
     numbers = range(int(span[1]), int(span[2]) + 1)
@@ -104,7 +104,7 @@ def _find_shard(path: Path) -> Path | None:
 
 def _list_members(shard: Path) -> Mapping[str, tuple[int, int]]:
     """Return the place and the size of each file in a shard, in order, as the shard is now."""
-    state = shard.stat() if shard.is_file() else None  # what is no file is refused below
+    state = shard.stat() if shard.is_file() else None  # `_read_members` refuses a folder or a missing file
     return _read_members(shard, (state.st_mtime_ns, state.st_size) if state else (0, 0))
 
 
@@ -256,7 +256,7 @@ def _read_list(place: str, row: Mapping[str, str], name: str) -> list[Any]:
     return value
 
 
-#: A number with its sign, its inner marks and its unit, all of which tell it from others.
+#: A number with its sign, its inner marks and its unit, such as -1,000.5 or 5'10": each of these changes its meaning.
 _NUMBER = re.compile(
     r"""((?:(?<![^\W\d_])[-\u2010-\u2015\u2212]\s*)?  # a sign, if no letter is before it
         [.,]?\d+(?:[^\w\s]\d+)*                        # digits, and marks between them
@@ -277,9 +277,9 @@ def _blank_mark(sign: str) -> str:
 
 @lru_cache(1 << 16)  # a caption is also a false one of other rows
 def words_of(text: str) -> tuple[str, ...]:
-    """Return the words of a text without case and punctuation, numbers with theirs; the text if there are none."""
+    """Return the words of a text in lower case without punctuation, which numbers keep; the text if it has no word."""
     words: list[str] = []
-    for k, part in enumerate(_NUMBER.split(text.lower())):  # every second part is a number
+    for k, part in enumerate(_NUMBER.split(text.lower())):  # parts 1, 3, 5 ... are the numbers
         words += ["".join(part.split())] if k % 2 else "".join(map(_blank_mark, part)).split()
     return tuple(words) or (text,)
 
@@ -438,11 +438,12 @@ def read_rows(
     items = 0
     for source, share in zip(sources, take or [1.0] * len(sources), strict=True):
         path = home / Path(source.removeprefix("folder:")).expanduser()
-        first, read = len(rows), list[TrainingRow]()
+        first, listed = len(rows), list[TrainingRow]()
         with attempt():
-            read = [*_read_source(path, place, columns, attempt)]
-        clustered = TrainingRows(tuple(replace(row, cluster=row.cluster or f"{path.name}:{row.item}") for row in read))
-        # With a salt: by the hash of the split for validation, a small share would lie on one side of that split.
+            listed = [*_read_source(path, place, columns, attempt)]
+        named = (replace(row, cluster=row.cluster or f"{path.name}:{row.item}") for row in listed)
+        clustered = TrainingRows(tuple(named))
+        # With a salt: the split for validation uses the same hashes, and a small share would lie in one of its parts.
         taken = clustered if share == 1 else clustered.split(share, salt="take:")[0]
         rows += [
             replace(row, item=items + row.item, counterparts=tuple(first + other for other in row.counterparts))
@@ -458,7 +459,7 @@ def read_rows(
 def _read_source(path: Path, place: Locations, columns: Mapping[str, str], attempt: Attempt) -> Iterable[TrainingRow]:
     if path.is_dir():
         find = own_images(path, place).find
-        # In other listings, `find` is also tried on cells to see which are images: there a failure must be raised.
+        # Of a listing in another format, `find` shows which cells are images: there it must raise, not skip.
         attempt_find = attempt if (path / LISTINGS[0]).is_file() else nullcontext
 
         @cache
@@ -505,7 +506,7 @@ def _read_source(path: Path, place: Locations, columns: Mapping[str, str], attem
     return rows
 
 
-#: In the place of a row that is skipped, so that row numbers stay those of the file.
+#: The placeholder of a row that is skipped, so that row numbers stay those of the file.
 _ABSENT = TrainingRow(Path(), "")
 
 
@@ -515,14 +516,9 @@ def _pair_set_rows(pairs: PairSet, find: Callable[[str], Path]) -> Iterator[Trai
         raise DataError(f"{pairs.root}: items of {images} images and {texts} texts; training takes 1 image, or as many")
     for number, item in enumerate(pairs.one_truth().items):
         for k, reference in enumerate(item.images):
-            yield TrainingRow(
-                image=find(reference),
-                caption=item.texts[k],
-                negatives=item.texts[:k] + item.texts[k + 1 :],
-                counterparts=tuple(number * images + other for other in range(images) if other != k),
-                item=number,
-                cluster=item.cluster,
-            )
+            foils = item.texts[:k] + item.texts[k + 1 :]
+            others = tuple(number * images + other for other in range(images) if other != k)
+            yield TrainingRow(find(reference), item.texts[k], foils, others, item=number, cluster=item.cluster)
 
 
 def _check_text(text: str) -> str:
@@ -573,16 +569,12 @@ def _make_row(
     foils = tuple(text for text in fields.negative_captions if words_of(text) not in true)
     dropped += [f"{place}: negative_captions {quote(text)}" for text in fields.negative_captions if text not in foils]
     return TrainingRow(
-        image=image,
-        caption=fields.caption,
-        negatives=foils,
-        counterparts=tuple(others),
+        image, fields.caption, foils, tuple(others),
         units=tuple((unit, foil) for unit, foil, *_ in fields.units),
         relations=tuple(number for number, unit in enumerate(fields.units) if len(unit) == 3),
-        positives=tuple(fields.positive_captions),
-        item=item,
+        positives=tuple(fields.positive_captions), item=item,
         cluster=fields.image if is_empty(fields.cluster) else str(fields.cluster),
-    )
+    )  # fmt: skip
 
 
 def write_rows(path: Path, rows: TrainingRows, root: Path, *, outside: bool = False) -> None:
@@ -593,13 +585,9 @@ def write_rows(path: Path, rows: TrainingRows, root: Path, *, outside: bool = Fa
         inside = row.image.is_relative_to(home)
         if not inside and not outside:
             raise DataError(f"training row {number}: {row.image} lies outside of {home}; paths are relative to it")
-        fields = {
-            "image": (row.image.relative_to(home) if inside else row.image).as_posix(),
-            "caption": row.caption,
-            "cluster": row.cluster,
-            "negative_captions": row.negatives,
-            "negative_images": row.counterparts,
-        }
+        image = (row.image.relative_to(home) if inside else row.image).as_posix()
+        fields: dict[str, Any] = {"image": image, "caption": row.caption, "cluster": row.cluster}
+        fields |= {"negative_captions": row.negatives, "negative_images": row.counterparts}
         units = [[*unit, "relation"] if k in row.relations else [*unit] for k, unit in enumerate(row.units)]
         fields |= ({"units": units} if units else {}) | ({"positive_captions": row.positives} if row.positives else {})
         lines.append(json.dumps(fields, ensure_ascii=False) + "\n")

@@ -32,7 +32,7 @@ from tellapart.models.vectors import normalise
 from tellapart.report.progress import ProgressGiven, reporting
 from tellapart.training.data.rows import TrainingRows, read_image, read_rows, words_of, write_rows
 
-#: Rows of the product in memory: 25,000 columns of float32 take 25 MB; pairs that are summed in float64 at once.
+#: Rows of a block of cosines, of which 25,000 columns in float32 take 25 MB; pairs summed in float64 at once.
 BLOCK, _PAIRS = 256, 1 << 14
 
 #: Images that are scored together: 640 captions each make 20,480 pairs.
@@ -44,13 +44,13 @@ def nearest(
 ) -> NDArray[np.int64]:
     """Return for each vector the `k` others of largest cosine, the nearest first; of equals the lower number first.
 
-    A float32 matrix product finds the candidates, with its rounding error as their margin; their cosines are then
-    summed in float64, each by itself. So the answer is that of the slow way, and depends on no order of computation.
+    A float32 matrix product finds the candidates, within its rounding error. Their cosines are then summed in float64,
+    pair by pair, so that the answer does not depend on the block or on the order of a product's sums.
     """
     if not 1 <= k < len(vectors):
         raise DataError(f"{k} nearest of {len(vectors)} images: ask for at least 1 and fewer than there are")
     unit = normalise(vectors)
-    # Of a sum of d products of unit vectors in float32, in any order (Higham 2002, section 3.1), and both sides err.
+    # Two cosines are compared, each off by about d * eps / 2 in any order of its sum (Higham 2002, section 3.1).
     margin = np.float32(2.2 * unit.shape[1] * np.finfo(np.float32).eps / 2)
     neighbours = np.empty((len(unit), k), np.int64)
     for start in range(0, len(unit), block):
@@ -64,7 +64,7 @@ def nearest(
             part = slice(first, first + _PAIRS)
             exact[part] = (rows[row[part]].astype(np.float64) * unit[column[part]]).sum(axis=1)
         order = np.lexsort((column, -exact, row))
-        firsts = np.searchsorted(row, np.arange(len(rows)))  # `nonzero` goes row by row
+        firsts = np.searchsorted(row, np.arange(len(rows)))  # `nonzero` and `lexsort` leave `row` sorted
         neighbours[start : start + block] = column[order][firsts[:, None] + np.arange(k)]
         if progress:
             progress("nearest images", min(start + block, len(unit)), len(unit))
@@ -73,9 +73,10 @@ def nearest(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowPictures:
-    """Rows by distinct picture: of each its first file, its rows, the words of its true captions, and its vector.
+    """Training rows by distinct picture.
 
-    `of_row` has the picture of each row, `readings` the words of its caption; hashes are by file.
+    Lists by picture: its first file in `files`, its `rows`, the words of its true `captions`, and its vector. Lists by
+    row: the number of its picture in `of_row`, and the words of its caption in `readings`. `hashes` are by file.
     """
 
     source: TrainingRows
@@ -118,10 +119,10 @@ def _as_pairs(files: Iterable[str], captions: Iterable[Sequence[str]]) -> PairSe
 
 
 def _draw_rows(count: int, seed: int, number: int) -> Iterator[int]:
-    """Yield numbers below `count` at random, in the end every one, by its row's seed alone."""
+    """Yield random numbers below `count`, by the seed and the row's number; every number comes at least once."""
     rng = np.random.default_rng([seed, number])
     yield from rng.integers(0, count, 64).tolist()
-    yield from rng.permutation(count).tolist()  # few captions are different
+    yield from rng.permutation(count).tolist()  # needed if most rows have one of a few captions
 
 
 def coarse_to_fine(
@@ -166,13 +167,13 @@ def nearest_images(
 ) -> TrainingRows:  # fmt: skip
     """Return the rows with the nearest images as counterparts, the nearest first; their false captions are unchanged.
 
-    Of an image with several rows, the row of the same rank is taken: the second caption of one with that of the other.
-    A row with a caption of the image itself is passed over, and an image that has no other.
+    Of a near image with several rows, the row of the same rank is taken: the second caption of an image has the second
+    caption of the other as its counterpart. Rows with a caption of the image itself are passed over.
     """
     pictures = encode_pictures(rows, features, store=store, progress=progress)
     rank = {number: k for members in pictures.rows for k, number in enumerate(members)}
 
-    def beside(number: int, near: NDArray[np.int64]) -> tuple[int, ...]:
+    def choose_counterparts(number: int, near: NDArray[np.int64]) -> tuple[int, ...]:
         counterparts, picture = list[int](), pictures.of_row[number]
         for members in (pictures.rows[other] for other in near[picture]):
             first = rank[number] % len(members)
@@ -180,21 +181,21 @@ def nearest_images(
             counterparts += [row for row in turned if pictures.readings[row] not in pictures.captions[picture]][:1]
         return tuple(counterparts[:count])
 
-    looked, limit = count, max(count, len(pictures.files) - 1)
+    searched, limit = count, max(count, len(pictures.files) - 1)
     while True:  # as far as it takes until every row has its counterparts
-        near = nearest(pictures.vectors, looked, progress=progress)
-        mined = [replace(row, counterparts=beside(number, near)) for number, row in enumerate(rows.rows)]
+        near = nearest(pictures.vectors, searched, progress=progress)
+        mined = [replace(row, counterparts=choose_counterparts(number, near)) for number, row in enumerate(rows.rows)]
         lacks = next((number for number, row in enumerate(mined) if len(row.counterparts) < count), None)
         if lacks is None:
             return TrainingRows(tuple(mined))
-        if looked == limit:
+        if searched == limit:
             near_count = len(mined[lacks].counterparts)
             raise DataError(
                 f"training row {lacks} ({quote(rows.rows[lacks].caption)}): {near_count} other images have another "
                 f"caption, and {count} counterparts are asked for; "
                 + ("ask for fewer" if near_count else "leave the row out, or add other captions")
             )
-        looked = min(4 * looked, limit)
+        searched = min(4 * searched, limit)
 
 
 def find_hard(
@@ -238,23 +239,12 @@ class Mined:
 
 @exit_is_error
 def mine(
-    rows: str,
-    model: str,
-    out: PathGiven,
-    *,
-    scorer: str | None = None,
-    reading: str | None = None,
-    nearest: int | None = None,
-    negatives: int = 15,
-    hard: int = 8,
-    images: PathGiven | None = None,
-    outside_images: bool = False,
-    limit: int | None = None,
-    device: str = "cpu",
-    seed: int = 0,
-    cache: CacheGiven = None,
-    progress: ProgressGiven = None,
-) -> Mined:
+    rows: str, model: str, out: PathGiven, *,
+    scorer: str | None = None, reading: str | None = None,
+    nearest: int | None = None, negatives: int = 15, hard: int = 8,
+    images: PathGiven | None = None, outside_images: bool = False, limit: int | None = None,
+    device: str = "cpu", seed: int = 0, cache: CacheGiven = None, progress: ProgressGiven = None,
+) -> Mined:  # fmt: skip
     """Find hard negatives among training images and captions: by the nearest images, or coarse to fine by a scorer.
 
     Args:
