@@ -50,12 +50,20 @@ class Built:
 
 @overload
 def build(
-    recipe: PathGiven, out: PathGiven | None = None, *,
-    workers: int | None = None, limit: int | None = None,
-    imagefolder: PathGiven | None = None, parquet: PathGiven | None = None, pairs: None = None,
-    ray: str | None = None, ray_gpus: float = 0.0, insecure: bool = False, card: bool = False,
+    recipe: PathGiven,
+    out: PathGiven | None = None,
+    *,
+    workers: int | None = None,
+    limit: int | None = None,
+    imagefolder: PathGiven | None = None,
+    parquet: PathGiven | None = None,
+    pairs: None = None,
+    ray: str | None = None,
+    ray_gpus: float = 0.0,
+    insecure: bool = False,
+    card: bool = False,
     progress: ProgressGiven = None,
-) -> Built: ...  # fmt: skip
+) -> Built: ...
 @overload
 def build(
     recipe: PathGiven,
@@ -67,12 +75,20 @@ def build(
 ) -> PairsWritten: ...
 @exit_is_error
 def build(
-    recipe: PathGiven, out: PathGiven | None = None, *,
-    workers: int | None = None, limit: int | None = None,
-    imagefolder: PathGiven | None = None, parquet: PathGiven | None = None, pairs: PathGiven | None = None,
-    ray: str | None = None, ray_gpus: float = 0.0, insecure: bool = False, card: bool = False,
+    recipe: PathGiven,
+    out: PathGiven | None = None,
+    *,
+    workers: int | None = None,
+    limit: int | None = None,
+    imagefolder: PathGiven | None = None,
+    parquet: PathGiven | None = None,
+    pairs: PathGiven | None = None,
+    ray: str | None = None,
+    ray_gpus: float = 0.0,
+    insecure: bool = False,
+    card: bool = False,
     progress: ProgressGiven = None,
-) -> Built | PairsWritten:  # fmt: skip
+) -> Built | PairsWritten:
     """Build a pair set from a recipe; an interrupted build resumes when it is called again.
 
     Args:

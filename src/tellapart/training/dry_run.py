@@ -330,12 +330,17 @@ class _Rehearsal:
         interval = config.validation.interval(steps := settings.count_steps(order.steps_per_epoch, self.limit))
         drawn_steps = (k * (steps - 1) // (_COLUMNS - 1) for k in range(_COLUMNS))
         return {
-            "steps": steps, "epochs": steps / order.steps_per_epoch,
-            "pairs": config.batch.size, "parts": config.batch.accumulate,
-            "learning_rate": settings.learning_rate, "warm_up": settings.warm_up, "decay": settings.decay,
+            "steps": steps,
+            "epochs": steps / order.steps_per_epoch,
+            "pairs": config.batch.size,
+            "parts": config.batch.accumulate,
+            "learning_rate": settings.learning_rate,
+            "warm_up": settings.warm_up,
+            "decay": settings.decay,
             "rates": [loop.rate(step, steps, settings.warm_up, settings.decay) for step in drawn_steps],
-            "every": interval, "measurements": math.ceil(steps / interval),
-        }  # fmt: skip
+            "every": interval,
+            "measurements": math.ceil(steps / interval),
+        }
 
     def _judge_schedule(self, schedule: _Facts, validation: PairSet | None) -> None:
         """Add problems of a schedule that is too long for the data, or too short to warm up or to choose weights."""

@@ -144,11 +144,18 @@ def open_training(folder: PathGiven, *, outside_images: bool = False) -> Trained
 
 @exit_is_error
 def train(
-    config: PathGiven, out: PathGiven | None = None, *,
-    resume: bool = False, limit: int | None = None, allow_leak: bool = False,
-    seeds: int | None = None, against: PathGiven | None = None, dry_run: bool = False,
-    data: PathGiven | None = None, progress: ProgressGiven = None,
-) -> Trained:  # fmt: skip
+    config: PathGiven,
+    out: PathGiven | None = None,
+    *,
+    resume: bool = False,
+    limit: int | None = None,
+    allow_leak: bool = False,
+    seeds: int | None = None,
+    against: PathGiven | None = None,
+    dry_run: bool = False,
+    data: PathGiven | None = None,
+    progress: ProgressGiven = None,
+) -> Trained:
     """Train a model to tell pairs apart; after an interruption, `resume` continues with the same numbers.
 
     Args:

@@ -256,10 +256,15 @@ def run_training(
     with run_files.open_trackers(config.log, files.folder, config.name) as trackers:
         files.trackers += trackers
         training = Training(
-            config, trainable, rows, files, validation, ranks,
+            config,
+            trainable,
+            rows,
+            files,
+            validation,
+            ranks,
             ranks.first(lambda: duplicates.count_duplicates(rows, trainable.reader)),
             None if show is None else partial(show, files, config.name),
-        )  # fmt: skip
+        )
         if config.optimiser.minutes is not None:
             length = {"steps": files.fix_steps(partial(fit_steps, training)), "epochs": None}
             training = replace(training, config=config.changed(optimiser=length))

@@ -190,10 +190,12 @@ def count_duplicates(rows: TrainingRows, reader: Bounded) -> Duplicates:
     return Duplicates(
         captions=sum(pictures_of[caption] > 1 for caption in captions),
         pictures=sum(files[picture] > 1 for picture in pictures),
-        foils=foils, cut=len(cut), texts=len(texts),
+        foils=foils,
+        cut=len(cut),
+        texts=len(texts),
         merged=sum(written[caption] > 1 and row.caption in cut for row, caption, _ in entries),
         caption=(widest[0].caption, pictures_of[widest[1]]),
         picture=(fullest[0].image.name, captions_of[fullest[2]]),
         middle=int(np.median(list(captions_of.values()))),
         counterparts=sum(len(row.counterparts) for row in rows.rows) - sum(map(len, rows.counterparts)),
-    )  # fmt: skip
+    )

@@ -198,9 +198,13 @@ _METER = _RandAugment(
 )
 #: FIBER's RandomAugment(2, 7), of 10, with ten operations; ALBEF's code does each of the two by a chance of a half.
 _FIBER = _RandAugment(
-    ("identity", "auto-contrast", "equalise", "brightness", "sharpness", *_PLACES), 7 / 10,
-    chance=0.5, farthest=10.0, fill=128, resample=Image.Resampling.BILINEAR,
-)  # fmt: skip
+    ("identity", "auto-contrast", "equalise", "brightness", "sharpness", *_PLACES),
+    7 / 10,
+    chance=0.5,
+    farthest=10.0,
+    fill=128,
+    resample=Image.Resampling.BILINEAR,
+)
 
 
 def _make_crop(smallest: float) -> _Change:

@@ -569,12 +569,16 @@ def _make_row(
     foils = tuple(text for text in fields.negative_captions if words_of(text) not in true)
     dropped += [f"{place}: negative_captions {quote(text)}" for text in fields.negative_captions if text not in foils]
     return TrainingRow(
-        image, fields.caption, foils, tuple(others),
+        image,
+        fields.caption,
+        foils,
+        tuple(others),
         units=tuple((unit, foil) for unit, foil, *_ in fields.units),
         relations=tuple(number for number, unit in enumerate(fields.units) if len(unit) == 3),
-        positives=tuple(fields.positive_captions), item=item,
+        positives=tuple(fields.positive_captions),
+        item=item,
         cluster=fields.image if is_empty(fields.cluster) else str(fields.cluster),
-    )  # fmt: skip
+    )
 
 
 def write_rows(path: Path, rows: TrainingRows, root: Path, *, outside: bool = False) -> None:

@@ -239,12 +239,23 @@ class Mined:
 
 @exit_is_error
 def mine(
-    rows: str, model: str, out: PathGiven, *,
-    scorer: str | None = None, reading: str | None = None,
-    nearest: int | None = None, negatives: int = 15, hard: int = 8,
-    images: PathGiven | None = None, outside_images: bool = False, limit: int | None = None,
-    device: str = "cpu", seed: int = 0, cache: CacheGiven = None, progress: ProgressGiven = None,
-) -> Mined:  # fmt: skip
+    rows: str,
+    model: str,
+    out: PathGiven,
+    *,
+    scorer: str | None = None,
+    reading: str | None = None,
+    nearest: int | None = None,
+    negatives: int = 15,
+    hard: int = 8,
+    images: PathGiven | None = None,
+    outside_images: bool = False,
+    limit: int | None = None,
+    device: str = "cpu",
+    seed: int = 0,
+    cache: CacheGiven = None,
+    progress: ProgressGiven = None,
+) -> Mined:
     """Find hard negatives among training images and captions: by the nearest images, or coarse to fine by a scorer.
 
     Args:
