@@ -14,7 +14,7 @@ from scipy import stats
 
 import tellapart as ta
 from facts import raises
-from tellapart.diagnosis.gap import gap, pearson
+from tellapart.diagnosis.gap import difference_bounds, gap, pearson
 from tellapart.errors import MetricError, RunError
 from tellapart.evaluation.verified import read_result
 from tellapart.records.imported import ImportedModel, read_imported
@@ -45,6 +45,15 @@ def measured(tmp_path_factory) -> Path:
 def runs(measured, tmp_path) -> list[Path]:
     folder = shutil.copytree(measured, tmp_path / "runs")
     return [folder / f"{model}-{side}" for side in ("in", "out") for model in "abcd"]
+
+
+def test_the_bounds_of_a_difference_are_newcombes():
+    """Newcombe (1998), table II, (a) by method 10: 56/70 less 48/80 has the bounds 0.0524 and 0.3339."""
+    shares = []
+    for right, n in ((56, 70), (48, 80)):
+        ends = stats.binomtest(right, n).proportion_ci(method="wilson")
+        shares.append(np.array([right / n, ends.low, ends.high]))
+    assert difference_bounds(*shares) == pytest.approx((0.0524, 0.3339), abs=5e-5)
 
 
 @pytest.mark.slow

@@ -12,7 +12,9 @@ import pytest
 import tellapart as ta
 from facts import check_facts, raises
 from sets import put, write_file
+from tellapart.diagnosis.item_analysis import ItemOutcomes, analyse_items
 from tellapart.errors import RunError, TellapartError
+from tellapart.records.result import Sample
 from tellapart.records.run_folder import write_result
 from tellapart.records.samples import read_samples, write_samples
 
@@ -51,6 +53,27 @@ def test_the_same_systems_from_files_and_from_runs_are_analysed_alike(systems, r
     assert of_runs.record.scores == pytest.approx(values)
     assert {(row.tag, row.value, row.n) for row in of_runs.record.tags} >= {("type", "swap", 7), ("side", "left", 10)}
     assert sum(row.share for row in of_runs.record.tags if row.tag == "type") == pytest.approx(1)
+
+
+def test_a_tags_numbers_are_those_of_its_items_and_of_the_others():
+    values = (np.random.default_rng(4).random((24, 7)) < np.linspace(0.2, 0.9, 7)).astype(float)
+    values[0], values[1], kinds = 0, 1, np.array(["swap", "add", "add"] * 8)
+    items = tuple(Sample(id=f"{k}", cluster=f"{k}", tags={"type": kind}, outcomes={}) for k, kind in enumerate(kinds))
+    record = analyse_items(ItemOutcomes("made", "text_score", tuple("abcdefg"), items, values))
+    assert (record.nobody, record.everybody) == (sum(values.max(axis=1) == 0), sum(values.min(axis=1) == 1))
+    assert [row.solved for row in record.items] == values.sum(axis=1).tolist()
+    found = {row.value: row for row in record.tags}
+    for kind, row in found.items():
+        inside, outside = values[kinds == kind], values[kinds != kind]
+        own = [item.discrimination for item in record.items if item.tags["type"] == kind]
+        assert (row.n, row.right) == (len(inside), pytest.approx(inside.mean()))
+        assert row.discrimination == pytest.approx(np.mean([number for number in own if number is not None]))
+        assert row.with_rest == pytest.approx(np.corrcoef(inside.sum(axis=0), outside.sum(axis=0))[0, 1])
+        assert row.share == pytest.approx(
+            np.cov(inside.sum(axis=0), values.sum(axis=0))[0, 1] / values.sum(0).var(ddof=1)
+        )
+        columns = inside.var(axis=1, ddof=1).sum() / inside.sum(axis=0).var(ddof=1)
+        assert row.alpha == pytest.approx(len(inside) / (len(inside) - 1) * (1 - columns))
 
 
 def test_a_folder_s_packed_and_parquet_files_are_systems_too(systems):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tellapart as ta
-from tellapart.diagnosis.parity import compare_doors
+from tellapart.diagnosis.parity import _cut_padding, _spread, compare_doors
 from tellapart.models.find import find_model
 from tellapart.stats.paired import paired_difference
 
@@ -49,3 +49,9 @@ def test_images_of_other_sizes_have_a_cause_and_no_largest_difference(made_set):
     assert found.first.largest is None and found.first.differ == found.first.compared > 0
     assert "(3, 8, 8)" in found.first.cause and "(3, 16, 16)" in found.first.cause
     json.dumps(found.model_dump(mode="json"), allow_nan=False)
+
+
+def test_padding_is_cut_and_texts_are_drawn_evenly():
+    for ids, bare in (([5, 7, 0, 0], [5, 7]), ([5, 7, 0], [5, 7]), ([5, 7, 7, 7], [5, 7]), ([0], [0]), ([], [])):
+        assert _cut_padding(ids) == bare
+    assert (_spread("abcdefghi", 3), _spread("ab", 3)) == (["a", "e", "i"], ["a", "b"])

@@ -314,6 +314,9 @@ def test_an_array_that_is_filled_again_is_measured_as_it_was_and_any_cluster_is_
     merged = measured("item 0", "item 0", None)
     merged.merge(measured("item 0", "item 3", None))
     assert (merged.compute().n, merged.compute().clusters) == (6, 4)
+    together = metric_class("GroupScore")()
+    together.update(np.stack([np.eye(2)] * 3), [None, "item 0", None])  # an item of no cluster is one by itself
+    assert together.compute().clusters == 3
 
 
 @pytest.mark.parametrize(

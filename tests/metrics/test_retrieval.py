@@ -219,7 +219,7 @@ def test_every_pair_has_the_bits_it_has_alone(block, monkeypatch):
     rng = np.random.default_rng(0)
     left, right = rng.normal(size=(37, 129)).astype(np.float32), rng.normal(size=(23, 129)).astype(np.float32)
     left[20] = left[3] * 2  # the same direction
-    monkeypatch.setattr(module, "_HELD", block)
+    monkeypatch.setattr(module, "_PRODUCTS_AT_ONCE", block)
     found = cosines(left, right)
     alone = np.array([[cosines(a[None], b[None])[0, 0] for b in right] for a in left])
     assert np.array_equal(found, alone)

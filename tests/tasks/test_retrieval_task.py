@@ -16,7 +16,7 @@ from sets import write_file
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.task_records import RetrievalSet
-from tellapart.errors import DataError
+from tellapart.errors import DataError, ScoreError
 from tellapart.evaluation.verified import read_result
 from tellapart.metrics.retrieval import scores_both_ways
 from tellapart.metrics.tabulate import tabulate
@@ -86,6 +86,14 @@ def test_the_order_of_the_file_changes_nothing_and_embeddings_are_ranked_by_thei
     units = [vectors / np.linalg.norm(vectors, axis=1)[:, None] for vectors in (images, captions)]
     cosines = scores_both_ways(units[0] @ units[1].T, gallery.pairs)
     assert RETRIEVAL.read(path, gallery).image_to_text.rank.tolist() == cosines.image_to_text.rank.tolist()
+
+
+@pytest.mark.parametrize("side", ["images", "captions"])
+def test_a_file_of_one_sides_embeddings_alone_is_refused(gallery, tmp_path, side):
+    path = tmp_path / "half.npz"
+    np.savez(path, **ids(gallery), **{side: np.ones((len(getattr(gallery, side)), 8))})
+    with raises(ScoreError, str(path), "`scores`", "`images`", "`captions`"):
+        RETRIEVAL.read(path, gallery)
 
 
 def test_the_mean_recall_is_of_the_six_and_a_limit_keeps_images_with_their_captions(gallery):

@@ -76,7 +76,7 @@ def tag_captions(items: Sequence[Sample], tag: str) -> tuple[Sample, ...]:
     )
 
 
-#: Levels of a curve that are kept and drawn; more values are put together.
+#: Levels of a curve that are drawn; of more values, neighbours are put together.
 _MOST_LEVELS = 12
 
 #: Points of a curve's line.
@@ -192,8 +192,10 @@ def read_chances(runs: Sequence[System], outcomes: ItemOutcomes, by: str | None)
             f"{outcomes.benchmark}: {outcomes.metric} has no chance, from which a curve of P(right) starts; {rest}"
         )
     groups = record.by.get(by or "", {}).items()
-    measured = {value: group.metrics.get(outcomes.metric) for value, group in groups}
-    return {None: chance} | {value: got.chance for value, got in measured.items() if got and got.chance is not None}
+    chances = {
+        value: group.metrics[outcomes.metric].chance for value, group in groups if outcomes.metric in group.metrics
+    }
+    return {None: chance} | {value: number for value, number in chances.items() if number is not None}
 
 
 def measure_curves(
@@ -215,9 +217,8 @@ def measure_curves(
     level_count, item_count = len(np.unique(values[tagged])), int(tagged.sum())
     if posterior is None and (level_count < LEAST_LEVELS or item_count < LEAST_ITEMS):
         raise RunError(
-            f"{outcomes.benchmark}: {item_count} items have the tag {over!r}, with {level_count} different "
-            f"value{'' if level_count == 1 else 's'}; a curve takes {LEAST_ITEMS} items and {LEAST_LEVELS} values at "
-            "least"
+            f"{outcomes.benchmark}: {item_count} items have the tag {over!r}, with {level_count} different value"
+            f"{'' if level_count == 1 else 's'}; a curve takes at least {LEAST_ITEMS} items and {LEAST_LEVELS} values"
         )
     parts: list[tuple[str | None, NDArray[np.bool_]]] = [(None, tagged)]
     parts += [(name, mask & tagged) for name, mask in _list_parts(outcomes, by).items() if (mask & tagged).any()]
@@ -344,8 +345,7 @@ def _list_notes(
     half = len(x) // 2  # the narrowest window that holds half of the items decides
     if (x[half:] - x[: len(x) - half]).min() < _CROWDED * np.ptp(x):
         notes.append(
-            f"half of the items lie in less than {_CROWDED:.0%} of the range of {over}; a tag of its logarithm may fit "
-            "better"
+            f"half of the items lie in less than {_CROWDED:.0%} of the range of {over}; its logarithm may fit better"
         )
     if unsure:
         notes.append(

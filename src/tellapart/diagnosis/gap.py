@@ -59,8 +59,8 @@ class Gap(BaseModel, frozen=True):
         in_domain_items, out_of_domain_items: how many items each counts; after a limit, how many records it left.
         in_domain_limited_from, out_of_domain_limited_from: the benchmark's full number of items if a limit cut it.
         gap: the first less the second; positive if the model loses.
-        low, high: its interval, the two benchmarks being independent of each other; None if one has none.
-        reason: why it has none.
+        low, high: its interval, the two benchmarks being independent; None if one of the values has no interval.
+        reason: why that value has none.
     """
 
     model: str
@@ -81,7 +81,7 @@ class Gaps(BaseModel, frozen=True):
     """Every model's gaps, and how the two orders of models agree.
 
     Attributes:
-        rows: one a model and task.
+        rows: one for each model and task.
         correlation: task -> Pearson's correlation over models of the in-domain and the out-of-domain score; None if
             one of the two does not vary, or fewer than four models measured both.
         models: task -> how many models measured both.
@@ -115,13 +115,13 @@ def gap(runs: Sequence[PathGiven]) -> Gaps:
     models: dict[tuple[str, ...], tuple[str, dict[str, BenchmarkResult]]] = {}
     with run_folders(runs, "runs") as folders:
         results = [read_result(run) for folder in folders for run in find_runs(folder)]
-    # Reference models of several runs, and draws of answers, are no models of their own: they lie beside each.
+    # Reference models and draws of answers are left out, unless there is nothing else: several runs hold the same ones.
     for result in [other for other in results if is_ranked(other.model.name)] or results:
         name, records = models.setdefault(result.model.system, (result.model.name, {}))
         if twice := [benchmark for benchmark in result.benchmarks if benchmark in records]:
             raise RunError(f"{name} measured {twice[0]} in two of these runs; name one of them")
         records.update(result.benchmarks)
-    # Score files are of the only computed model of their name, unless it measured the same.
+    # Score files belong to the only computed model of their name, unless that model measured the same benchmark.
     for system, (name, records) in [*models.items()]:
         computed = [other for key, (called, other) in models.items() if called == name and key[1]]
         if not system[1] and len(computed) == 1 and not records.keys() & computed[0].keys():

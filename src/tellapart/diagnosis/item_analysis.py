@@ -268,10 +268,10 @@ def _read_files(
 
 def _choose_metric(systems: Sequence[SystemSamples], benchmark: str, metric: str | None) -> str:
     """Return the metric by which items are right or wrong: one that each system has of some item."""
-    of_all = [
+    by_system = [
         dict.fromkeys(name for sample in system.samples.values() for name in sample.outcomes) for system in systems
     ]
-    names = [name for name in of_all[0] if is_testable(name) and all(name in other for other in of_all)]
+    names = [name for name in by_system[0] if is_testable(name) and all(name in other for other in by_system)]
     if not names:
         raise RunError(f"{benchmark}: no metric is right or wrong of an item in all of the systems")
     return pick_metric(metric, names, f"not one of an item's outcomes on {benchmark}")
@@ -294,7 +294,6 @@ LEAST = 5
 
 #: Differences of two systems for which the number of items is computed.
 DIFFERENCES = (0.01, 0.02, 0.05, 0.1)
-
 
 #: Columns of an item: of all its systems, and of the Rasch model.
 _TESTED = ("discrimination", "low", "high", "p", "p_holm", "p_fdr")

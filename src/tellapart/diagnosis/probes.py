@@ -1,4 +1,4 @@
-"""What is left of a model's score without pictures or word order: each probe beside the real run, item by item."""
+"""What is left of a model's score without pictures or word order: each probe against the set, item by item."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tellapart.tasks.registry import headline
 
 
 class ProbeRow(BaseModel):
-    """One metric of one model, on a set and on the set without one of its sides, over the items of both.
+    """One metric of one model, on a set and on its probe (without pictures, or word order), over the items of both.
 
     Attributes:
-        real, left: the values; fractions.
+        real, left: the metric on the set, and on the probe, as fractions.
         difference: left minus real, with its paired 95% interval, None for the `reason`.
         chance: of a model without information, if it is defined.
     """

@@ -171,8 +171,8 @@ def fit_psychometric(
     grids = [_Grid(levels, low, span, guess, name == "falling") for name in DIRECTIONS if direction in (None, name)]
     fits = [float(grid.likelihoods(rights, counts).max(axis=(1, 2)).sum()) for grid in grids]
     grid = grids[int(np.argmax(fits))]
-    likely = [each for each, fit in zip(grids, fits, strict=True) if fit > max(fits) - _SURE * len(tables)]
-    thresholds = np.stack([each.draw_thresholds(tables, total, resamples, seed) for each in likely], axis=1)
+    likely_grids = [other for other, fit in zip(grids, fits, strict=True) if fit > max(fits) - _SURE * len(tables)]
+    thresholds = np.stack([other.draw_thresholds(tables, total, resamples, seed) for other in likely_grids], axis=1)
     estimates = []
     for table, draws in zip(tables, thresholds, strict=True):
         (threshold, slope, lapse), p_fit = grid.fit(table, total)

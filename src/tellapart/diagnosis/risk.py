@@ -179,13 +179,13 @@ def _difference(
     a: RiskRow, b: RiskRow, first: NDArray[np.float64] | None, second: NDArray[np.float64] | None
 ) -> RiskDifference:
     """Compare two areas: by draws of the same clusters, or else by both intervals (MOVER)."""
-    found, low, high = b.area - a.area, None, None
+    difference, low, high = b.area - a.area, None, None
     if first is not None and second is not None:
         low, high = map(float, expanded_percentiles(second - first, a.clusters, 0.95))
     elif a.low is not None and a.high is not None and b.low is not None and b.high is not None:
-        low = max(-1.0, found - math.hypot(b.area - b.low, a.high - a.area))
-        high = min(1.0, found + math.hypot(b.high - b.area, a.area - a.low))
-    return RiskDifference(a=a.model, b=b.model, difference=found, low=low, high=high)
+        low = max(-1.0, difference - math.hypot(b.area - b.low, a.high - a.area))
+        high = min(1.0, difference + math.hypot(b.high - b.area, a.area - a.low))
+    return RiskDifference(a=a.model, b=b.model, difference=difference, low=low, high=high)
 
 
 def _describe(
@@ -194,11 +194,11 @@ def _describe(
 ) -> RiskRow:  # fmt: skip
     risks, clusters = risk_curve(margins, wrong), int(codes.max()) + 1
     area, (low, high) = float(risks.mean()), area_bounds(margins, wrong, codes, draws)
-    kept = np.unique(np.ceil(np.arange(1, _POINTS + 1) * len(risks) / _POINTS).astype(int))
+    counts = np.unique(np.ceil(np.arange(1, _POINTS + 1) * len(risks) / _POINTS).astype(int))
     return RiskRow(
         model=model, n=len(wrong), clusters=clusters, risk=float(wrong.mean()), area=area, low=low, high=high,
         least=float(risk_curve(1 - wrong, wrong).mean()),
-        curve=tuple((k / len(risks), float(risks[k - 1])) for k in kept),
+        curve=tuple((k / len(risks), float(risks[k - 1])) for k in counts),
     )  # fmt: skip
 
 
@@ -225,9 +225,9 @@ def area_bounds(
         reach = math.exp(float(stdtrit(clusters - 1, 0.975)) * spread)
         return area / reach, min(1.0, area * reach)
     weights = _weights(margins)
-    every, counted = np.bincount(codes, weights), np.bincount(codes, weights * wrong)
-    area, variance = float(counted.sum()), float((counted**2).sum())
-    more, more_variance = area + float(every.mean()), variance + float((every**2).mean())
+    by_cluster, errors = np.bincount(codes, weights), np.bincount(codes, weights * wrong)
+    area, variance = float(errors.sum()), float((errors**2).sum())
+    more, more_variance = area + float(by_cluster.mean()), variance + float((by_cluster**2).mean())
     low = variance / (2 * area) * float(chdtri(2 * area**2 / variance, 0.975)) if area else 0.0
     high = more_variance / (2 * more) * float(chdtri(2 * more**2 / more_variance, 0.025))
     return low, min(1.0, high)

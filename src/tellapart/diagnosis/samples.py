@@ -83,7 +83,7 @@ def _rows_of(
         record = greedy.result.benchmarks.get(benchmark) if greedy is not None else None
         changed = np.array([len({*map(_answer, item)}) > 1 for item in zip(*draws, strict=True)], np.float64)
         for metric, by_draw in outcomes.items():
-            has_value = ~np.isnan(by_draw).any(axis=1)  # a group of questions has no value of theirs
+            has_value = ~np.isnan(by_draw).any(axis=1)  # a group of questions has no outcome of a question's metric
             values = by_draw[has_value]
             if not is_binary(values):  # a difference between orders is not right or wrong
                 continue

@@ -86,6 +86,7 @@ _COMPARED = {"match": {Reason.RIGHT, *_LOST}, "match, and are lost to a prior": 
 #: Weights of a prior that are tried. A mean over few unrelated captions is noisy: less than all of it may be best.
 _WEIGHTS = np.arange(21) / 10
 
+#: Images, and as many texts, of a square item; `match_score` takes no more.
 _SIZES = {*range(2, 7)}
 
 #: Names of the two comparisons of a side, and of both together: the images', the texts'.
@@ -122,8 +123,8 @@ class Reasons(BaseModel, frozen=True):
         collapse: the share of items with one best caption for all pictures (`same_caption`), or one best picture for
             all captions (`same_picture`); of answers, of questions with one answer to both pictures (`same_answer`).
         by: tag -> value -> the reasons and shares of these items.
-        left_out: units that are no square items, as questions without a partner.
-        changed_by_scale: items whose match differs between probabilities and their logits; None of other scores.
+        left_out: how many units are no square items, such as questions without a partner.
+        changed_by_scale: how many items' match differs between probabilities and their logits; None of other scores.
         items: each item's id, match and larger prior, and reason, for the picture; of 2x2 items alone.
         at_most: of answers and outcomes alone, the largest numbers that they allow; the others are the smallest.
     """
@@ -284,7 +285,7 @@ def measure_reasons(
     if record.kind == "probability":
         changed = int((match.strict != _MATCH.per_item(raw)).sum())
         identity |= {"scale": "logit of the probability", "changed_by_scale": changed}
-    in_reason = np.array([[one is reason for one in outcome] for reason in Reason])
+    in_reason = np.array([[of_item is reason for of_item in outcome] for reason in Reason])
     collapse = [
         PerItem(name="same_caption", strict=same_choice(scores).astype(float), binary=True),
         PerItem(name="same_picture", strict=same_choice(scores.swapaxes(1, 2)).astype(float), binary=True),
@@ -466,7 +467,7 @@ def _as_square(group: Sample, answers: Mapping[str, Sample]) -> Sample | None:
     true = [[image for image in group.images if gold.get((image, text))] for text in group.texts]
     if len(gold) != 4 or sorted(true) != sorted([image] for image in group.images):
         return None
-    images = tuple(own for (own,) in true)
+    images = tuple(image for (image,) in true)
     scores = tuple(tuple(said[image, text] for text in group.texts) for image in images)
     return replace(group, images=images, scores=scores)
 

@@ -104,9 +104,9 @@ def contrasts(scores: ArrayLike) -> NDArray[np.float64]:
     >>> contrasts([[[0.75, 0.5], [0.25, 0.5]]])
     array([[0.5, 0. , 0.5]])
     """
-    s = read_scores(scores, "contrasts", ("2x2",)).astype(np.float64)
-    a, b, c, d = s[:, 0, 0], s[:, 0, 1], s[:, 1, 0], s[:, 1, 1]
-    return np.stack([(a + d) - (b + c), (a + c) - (b + d), (a + b) - (c + d)], axis=1)
+    values = read_scores(scores, "contrasts", ("2x2",)).astype(np.float64)
+    s00, s01, s10, s11 = values.reshape(-1, 4).T
+    return np.stack([(s00 + s11) - (s01 + s10), (s00 + s10) - (s01 + s11), (s00 + s01) - (s10 + s11)], axis=1)
 
 
 def reasons(scores: ArrayLike) -> list[Reason]:
@@ -121,9 +121,9 @@ def reasons(scores: ArrayLike) -> list[Reason]:
     """
     values = read_scores(scores, "reasons", _SHAPES)
     matched = match_score(values) == 1
-    of_sides = {(1, 1): Reason.RIGHT, (1, 0): Reason.PICTURE, (0, 1): Reason.CAPTION, (0, 0): Reason.BOTH}
+    reason_of = {(1, 1): Reason.RIGHT, (1, 0): Reason.PICTURE, (0, 1): Reason.CAPTION, (0, 0): Reason.BOTH}
     sides = right_sides(values)  # of the texts, and of the images; both right is a match
-    return [of_sides[tuple(pair)] if match else Reason.NO_MATCH for match, pair in zip(matched, sides, strict=True)]
+    return [reason_of[tuple(pair)] if match else Reason.NO_MATCH for match, pair in zip(matched, sides, strict=True)]
 
 
 def right_sides(scores: ArrayLike) -> NDArray[np.bool_]:
@@ -137,8 +137,8 @@ def right_sides(scores: ArrayLike) -> NDArray[np.bool_]:
 def match_bounds(right: ArrayLike) -> NDArray[np.bool_]:
     """Return whether 2x2 items surely match, and whether they may, by outcomes alone: bool (item, 2), in this order.
 
-    `right`: whether image 0, image 1, text 0 and text 1 prefer their partners: 1, 0, or NaN if nobody knows: (item, 4).
-    Two right of a side mean `D > 0`, and none `D <= 0`; with one a prior outweighs.
+    `right`: whether image 0, image 1, text 0 and text 1 prefer their partners, as 1, 0 or (unknown) NaN: (item, 4).
+    Two right comparisons of the images, or of the texts, mean `D > 0`; two wrong ones mean `D <= 0`.
 
     >>> match_bounds([[True, True, False, True], [True, False, False, True], [True, False, False, False]]).tolist()
     [[True, True], [False, True], [False, False]]

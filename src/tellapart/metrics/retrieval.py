@@ -23,8 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 from tellapart.data.scores import as_float32, as_numbers, join_names
 from tellapart.errors import MetricError, ScoreError
 
-_GRID = 2.0**26
-_HELD = 1 << 22  # numbers in memory at once in float64, without the result
+_GRID = 2.0**26  # `grid_vectors` rounds to multiples of 1 / _GRID
+_PRODUCTS_AT_ONCE = 1 << 22  # float64 numbers that `cosines` has in memory besides its result
 
 
 def grid_vectors(vectors: ArrayLike, noun: str, first_row: int = 0) -> NDArray[np.float64]:
@@ -55,7 +55,7 @@ def grid_vectors(vectors: ArrayLike, noun: str, first_row: int = 0) -> NDArray[n
 def cosines(left: ArrayLike, right: ArrayLike) -> NDArray[np.float32]:
     """Return the cosine of every vector on the left with every one on the right: float32 `(left, right)`.
 
-    Each is rounded once, from the exact product of its two `grid_vectors`.
+    Each cosine is rounded once, from the exact product of its two `grid_vectors`.
 
     >>> cosines([[2.0, 0.0], [3.0, 3.0]], [[0.0, 1.0], [5.0, 0.0]]).round(4)
     array([[0.    , 1.    ],
@@ -66,14 +66,13 @@ def cosines(left: ArrayLike, right: ArrayLike) -> NDArray[np.float32]:
         raise ScoreError(f"cosines: expected two matrices of one width; got shapes {first.shape} and {second.shape}")
     columns = grid_vectors(second, "vectors on the right").T
     result = np.empty((len(first), len(second)), np.float32)
-    step = max(1, _HELD // max(len(second), first.shape[1], 1))
+    step = max(1, _PRODUCTS_AT_ONCE // max(len(second), first.shape[1], 1))
     for start in range(0, len(first), step):
         result[start : start + step] = grid_vectors(first[start : start + step], "vectors on the left", start) @ columns
     return result
 
 
 # The ceiling of retrieval: queries that no model can win, because an image or a caption is in the gallery twice.
-#
 # A duplicate is a gallery entry (VLUE lists 5,450 images of which 5,413 are distinct), and a model of content alone
 # gives both the same score. The count separates the model's failures from the set's.
 
@@ -108,7 +107,7 @@ def _count_misses(queries: Sequence[str], gallery: Sequence[str], pairs: Sequenc
     winnable: dict[str, Counter[frozenset[int]]] = defaultdict(Counter)
     for query, entries in truths.items():
         counts = Counter(gallery[entry] for entry in entries)
-        if min(copies[content] - mine for content, mine in counts.items()) < k:
+        if min(copies[content] - true_copies for content, true_copies in counts.items()) < k:
             winnable[queries[query]][frozenset(entries)] += 1
     won = 0
     for by_truth in winnable.values():
@@ -171,8 +170,8 @@ _BLOCK = 1 << 22  # scores compared at once: 16 MiB of float32, 32 MiB of float6
 class Ranks:
     """The rank of the best true entry of each query, as three counts, int64 `(query,)`.
 
-    They are of false entries that score more than the best true one, of those that score the same, and of true entries
-    that score the same, itself among them. `first` are the entries that score most, for people to look at.
+    `above` counts false entries that score more than the best true entry, `tied` those that score the same. `true_tied`
+    counts true entries that score the same, the best one included. `first` has the entries that score most, for people.
     """
 
     above: NDArray[np.int64]
@@ -289,7 +288,7 @@ def chance_recall(true: ArrayLike, gallery: int, k: int) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Links:
-    """The true pairs sorted by image; `of_caption` sorts them by caption; the starts delimit each one's run."""
+    """True pairs sorted by image; `of_caption` sorts them by caption; the starts are where each entry's pairs begin."""
 
     image: NDArray[np.int64]
     caption: NDArray[np.int64]
@@ -353,8 +352,8 @@ def _count_blocks(
         )
     first = TopEntries(*(np.concatenate([getattr(part, name) for part in image_first]) for name in ("entry", "score")))
     image_tied = np.add.reduceat((true == best_image[links.image]).astype(np.int64), links.image_starts)
-    top = (true == best_caption[links.caption])[links.of_caption]
-    caption_tied = np.add.reduceat(top.astype(np.int64), links.caption_starts)
+    is_best = (true == best_caption[links.caption])[links.of_caption]
+    caption_tied = np.add.reduceat(is_best.astype(np.int64), links.caption_starts)
     return Retrieval(
         Ranks(image_above, image_level - image_tied, image_tied, first),
         Ranks(caption_above, caption_level - caption_tied, caption_tied, caption_first),

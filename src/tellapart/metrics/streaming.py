@@ -59,7 +59,7 @@ class StreamingMetric:
 
         Args:
             scores: numbers `(item, image, text)`, or of one item `(image, text)`: lists, arrays or tensors.
-            clusters: the unit of resampling of each item (for example its source image); each by itself if not given.
+            clusters: the unit of resampling of each item (for example its source image), None for an item by itself.
 
         Raises:
             MetricError: the metric is not defined for that shape, or it is another than that of earlier items.
@@ -72,7 +72,8 @@ class StreamingMetric:
             batch = batch[None]
         values = self.metric.check(batch, self.kind)
         self._expect_shape(values)
-        groups = [None] * len(values) if clusters is None else [f"{cluster}" for cluster in clusters]
+        given = [None] * len(values) if clusters is None else clusters
+        groups = [None if cluster is None else f"{cluster}" for cluster in given]
         if len(groups) != len(values):
             raise MetricError(f"{self.metric.name}: {len(groups)} clusters for {len(values)} items; give one for each")
         self._scores.append(values.copy())  # the caller may fill the same array again
@@ -89,7 +90,7 @@ class StreamingMetric:
         return tabulate([per_item], names, [{}] * len(values), seed=self.seed).metrics[self.metric.name]
 
     def merge(self, other: StreamingMetric) -> None:
-        """Take the items of another one, which measured elsewhere: the value is that of all items.
+        """Take the items of another metric of this class and kind: the value is then that of all items.
 
         Items without a cluster stay separate.
         """
@@ -191,7 +192,7 @@ def _make_torch(name: str, kind: ScoreKind, seed: int) -> torchmetrics.Metric:
 
 
 def _is_one_item(scores: object) -> bool:
-    """Return whether these are rows of rows, and no more: the scores of one item."""
+    """Return whether these are lists of numbers, `[image][text]`: the scores of one item."""
     return (
         isinstance(scores, list | tuple)
         and bool(scores)
