@@ -21,9 +21,9 @@ from tellapart.stats.bootstrap import (
     RESAMPLES,
     bootstrap_holds,
     bootstrap_holds_for_groups,
-    draws_hold,
     even_sizes,
     expanded_percentiles,
+    holds_for_measured,
     yield_times,
 )
 from tellapart.stats.bounds import differing_from_mode, independent_bounds, moments_of_mean, share_bounds
@@ -213,7 +213,7 @@ def measured_mean(rng: Draws, datasets: int, *, clusters: int, sizes: str, value
     counts = cluster_sizes(rng, sizes, (datasets, clusters))
     sums = measured_in_clusters(rng, values, counts, correlation)
     moments = moments_of_mean(sums, counts)
-    ends = _where_drawn(draws_hold(moments), graded_bounds(moments, LEVEL, bounds), sums, counts)
+    ends = _where_drawn(holds_for_measured(moments), graded_bounds(moments, LEVEL, bounds), sums, counts)
     return Found(moments.estimate, *ends, truth)
 
 

@@ -35,8 +35,8 @@ def published_facts(family: str) -> Mapping[str, Any]:
 #: Width of one attention head in every published file, unless a family names another.
 HEAD_WIDTH = 64
 
-#: Parts of the last layers alone, which read the other side, too; then those of the first alone: T5's table, a ResNet's
-#: shortcut.
+#: Parts that not every layer has: those that read the other input are in the last layers, and those of `_FIRST` in the
+#: first: T5's table of positions, a ResNet's shortcut.
 _OFTEN = re.compile("crossattention|i2t|t2i|relative_attention_bias|downsample")
 _FIRST = ("relative_attention_bias", "downsample")
 
@@ -52,11 +52,11 @@ class Layout:
     """The facts of a file about its model: shapes of its tensors, and settings.
 
     Attributes:
-        source: the file, for errors.
-        shapes: of the tensors, by name.
+        source: the file's name in errors.
+        shapes: name of a tensor -> its shape.
         settings: fields of `config.json` beside the file, or of the configuration in the checkpoint.
-        heads_found: numbers of attention heads that `heads` returned, by setting.
-        unpublished: pattern of layers, or name of a table -> how many, or how many rows, of a width not published.
+        heads_found: setting -> the number of attention heads that `count_heads` returned for it.
+        unpublished: pattern of layers -> their number, or name of a table -> its rows, if its width is not published.
     """
 
     source: str
@@ -75,7 +75,7 @@ class Layout:
         return tuple(self.shapes[name])
 
     def find_layers(self, pattern: str) -> dict[int, dict[str, tuple[int, ...]]]:
-        """Return, by the number in the place of `{}`, what follows in names that begin with the pattern, and shapes."""
+        """Return number in the place of `{}` -> the rest of each name that begins with the pattern -> its shape."""
         start = re.compile(re.escape(pattern).replace(r"\{\}", r"(\d+)"))
         layers: dict[int, dict[str, tuple[int, ...]]] = {}
         for name, shape in self.shapes.items():
@@ -94,7 +94,7 @@ class Layout:
         return len(layers)
 
     def expect_published(self, family: str) -> None:
-        """Hold depths and rows against the settings, else the published sizes; note those of a size not published."""
+        """Compare depths and rows with the settings, else with published sizes; note those of an unpublished width."""
         depths = self.settings.get("depths")  # in the `config.json` of a converted model
         facts = published_facts(family)
         for pattern, sizes in facts["depths"].items():
@@ -156,7 +156,7 @@ def _name_part(pattern: str, number: int | str) -> str:
 
 
 def _find_gaps(layers: Mapping[int, Mapping[str, tuple[int, ...]]]) -> set[tuple[int, str]]:
-    """Return the parts that layers lack and others have; some kinds of parts only the first or the last layers have."""
+    """Return number and part of what a layer lacks, although other layers of its kind have it."""
     kinds: dict[str, dict[int, set[str]]] = {}
     for number, parts in layers.items():
         for part in parts:
@@ -164,14 +164,14 @@ def _find_gaps(layers: Mapping[int, Mapping[str, tuple[int, ...]]]) -> set[tuple
             kinds.setdefault(kind, {}).setdefault(number, set()).add(part)
     gaps = set()
     for kind, holders in kinds.items():
-        numbers, first = set().union(*holders.values()), min(holders) if kind else 0
+        names, first = set().union(*holders.values()), min(holders) if kind else 0
         last = max(holders if kind in _FIRST else layers)
-        gaps |= {(n, part) for n in layers if first <= n <= last for part in numbers - holders.get(n, set())}
+        gaps |= {(n, part) for n in layers if first <= n <= last for part in names - holders.get(n, set())}
     return gaps
 
 
 class NativeHalves(Halves):
-    """Halves of a family here: the configuration is the layout's, the context the authors' length of texts.
+    """The two encoders of a family of this package; a text is cut at the authors' number of tokens, the context.
 
     Attributes:
         head: the part of the module that reads the pooled states of a pair.
@@ -185,7 +185,7 @@ class NativeHalves(Halves):
         self.context: int = module.config.context
 
     def take_words(self, tokenizer: PreTrainedTokenizerBase, folder: Path = Path()) -> None:
-        """Take the words that the halves need beyond a text, of the tokenizer or of a list in the file's folder."""
+        """Take further words that the halves need, from the tokenizer or from a list in the file's folder."""
 
     def pool_states(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run the layers that join the halves: a state for each pair, `(batch, width)`."""
@@ -237,13 +237,13 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class NativeFamily:
-    """A family of models that is read from its authors' files.
+    """A family of models, and how its authors' files are read.
 
     Attributes:
-        name: of the prefix, and `model_type` in `config.json` of a converted model.
-        title: of the model, for listings.
+        name: the prefix, and `model_type` in `config.json` of a converted model.
+        title: the model's name in listings and errors.
         build: makes the module on torch's device `meta`, its `config` included; names of its parameters are the file's.
-        readings: by name; the first one that a file has is the default.
+        readings: name -> reading; the default is the first whose head a file has.
         vocabulary: the hub's name of the tokenizer.
         images: makes the preprocessing from the module; None of a family that reads a detector's regions.
         ends: whether a text is read with a token at its end, such as [SEP].

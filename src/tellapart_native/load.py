@@ -43,7 +43,7 @@ def _open_captioner(encoder: TorchFusionEncoder) -> NativeCaptioner:
     return (NativeWriter if isinstance(encoder.halves, Writer) else NativeCaptioner)(encoder)
 
 
-#: `Reading.read` -> what makes its model of the encoder; others are scorers of pairs.
+#: `Reading.read` -> the function that makes the model from the encoder; all others make a scorer of pairs.
 _MODELS: dict[str, Callable[[TorchFusionEncoder], NativeModel]] = {
     "cosine": TorchFusionEncoder.cosine,
     "likelihood": _open_captioner,
@@ -83,13 +83,13 @@ def load_native(family: NativeFamily, name: str, options: ModelOptions) -> Nativ
 
 
 def _expect_options(family: NativeFamily, name: str, options: ModelOptions) -> None:
-    """Refuse, before the file is read, a reading that no file of the family has, and options that it does not take."""
+    """Refuse a reading that no file of the family has, and options without effect, before the file is read."""
     if options.reading not in {None, *family.readings}:
         raise ModelError(
             f"{name}: {family.title} has no reading {options.reading!r}; it has {', '.join(family.readings)}"
         )
-    read = {"device", "dtype", "reading", "texts", "tokenizer", "image_size"}  # each file says what it takes of these
-    options.expect_effect(name, read | {"regions"} if family.images is None else read)
+    taken = {"device", "dtype", "reading", "texts", "tokenizer", "image_size"}  # some files refuse some of these later
+    options.expect_effect(name, taken | {"regions"} if family.images is None else taken)
 
 
 def open_model(family: NativeFamily, name: str, place: Runtime, *, image_size: int | None = None) -> OpenedModel:
@@ -126,21 +126,25 @@ def _read_settings(checkpoint: Checkpoint, model_type: str) -> Mapping[str, Any]
         if isinstance(settings, Mapping) and settings.get("model_type") == model_type:
             return settings
     entries = checkpoint.beside
-    held = entries.get("hyper_parameters", entries)
-    held = held.get("config") if isinstance(held, Mapping) else None
-    cfg = entries.get("cfg")
-    later = cfg if isinstance(cfg, Mapping) else {}
-    # fairseq keeps `args`, or `model` and `task` in `cfg` of later versions.
-    parts = [held] if isinstance(held, Mapping) else [entries.get("args"), later.get("model"), later.get("task")]
-    pairs = (pair for part in parts if isinstance(part, Mapping) for pair in part.items())
-    return {name: value for name, value in pairs if isinstance(value, str | int | float | bool)}
+    # Lightning keeps `config` in `hyper_parameters`; fairseq `args`, and later versions `model` and `task` in `cfg`.
+    lightning, fairseq = entries.get("hyper_parameters", entries), entries.get("cfg")
+    config = lightning.get("config") if isinstance(lightning, Mapping) else None
+    tables = [config]
+    if not isinstance(config, Mapping):
+        later = fairseq if isinstance(fairseq, Mapping) else {}
+        tables = [entries.get("args"), later.get("model"), later.get("task")]
+    found: dict[str, Any] = {}
+    for table in tables:
+        if isinstance(table, Mapping):
+            found |= {name: value for name, value in table.items() if isinstance(value, str | int | float | bool)}
+    return found
 
 
 def choose_reading(opened: OpenedModel, name: str | None) -> Reading:
     """Return a reading that the file has the head of, by default the first."""
-    held = opened.module.state_dict()
+    tensors = opened.module.state_dict()
     readings = opened.family.readings.items()
-    available = {key: reading for key, reading in readings if reading.needs in held and reading.lacks not in held}
+    available = {key: reading for key, reading in readings if reading.needs in tensors and reading.lacks not in tensors}
     if name is None and available:
         return next(iter(available.values()))
     if name not in available:

@@ -43,7 +43,7 @@ class NativeConfig:
         self.depths = dict(layout.unpublished)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields of `config.json`: with the tensors' shapes they are all that makes the module."""
+        """Return the fields of `config.json`: the module is built from them and the tensors' shapes alone."""
         facts = {"model_type": self.model_type, "context": self.context, "image_size": self.image_size}
         facts["depths"] = self.depths or None
         return {**self._settings, **{name: value for name, value in facts.items() if value is not None}}
@@ -60,7 +60,7 @@ def unit_vectors(vectors: Tensor) -> Tensor:
 
 
 def build_linear(layout: Layout, name: str, width: int, *, bias: bool = True) -> Network:
-    """Build a dense layer on states of a width; its output has the width of the file's."""
+    """Build a dense layer that reads states of a width; the width of its output is that in the file."""
     return nn.Linear(width, layout.shape_of(f"{name}.weight")[0], bias=bias)
 
 

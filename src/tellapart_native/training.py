@@ -37,9 +37,9 @@ def convert_model(name: str, folder: Path, *, tokenizer: Path | None = None) -> 
     family, _, file = name.partition(":")
     opened = open_model(find_family(family), file, Runtime("cpu"))
     opened.checkpoint.expect_one(name)
-    words = load_vocabulary(opened, tokenizer)
+    vocabulary = load_vocabulary(opened, tokenizer)
     with atomic_folder(folder) as draft:
-        save_native(opened.module, words, draft)
+        save_native(opened.module, vocabulary, draft)
         answers = opened.path.with_name(ANSWERS_FILE)
         if answers.is_file():
             shutil.copyfile(answers, draft / ANSWERS_FILE)
@@ -69,11 +69,11 @@ def open_trainable(
     opened.checkpoint.expect_one(name)
     if family.begin_training is None:
         raise ModelError(f"{name}: {family.title} cannot be trained here; METER and FIBER can")
-    parameters, held = [], opened.module.state_dict().keys()
+    chosen, names_in_file = [], opened.module.state_dict().keys()
     for reading in readings:
         family.begin_training(opened.module, reading)
-        parameters.append(choose_reading(opened, reading))
-        if parameters[-1].read not in {"itm", "itm_logit"}:
+        chosen.append(choose_reading(opened, reading))
+        if chosen[-1].read not in {"itm", "itm_logit"}:
             raise ModelError(f"{name}: a matching loss trains a matching head; reading {reading!r} does not use one")
     preparation, tokenizer = prepare_inputs(opened, ModelOptions(device=place.device))
 
@@ -82,6 +82,6 @@ def open_trainable(
         save_native(opened.module, tokenizer, folder)
         return f"{prefix}:{folder}"
 
-    first, *others = (reading.halves(opened.module) for reading in parameters)
-    begun = any(reading.needs not in held for reading in parameters)
-    return TrainableParts(name, first, preparation, family.contrast, save, tuple(others), parameters[0].read, begun)
+    first, *others = (reading.halves(opened.module) for reading in chosen)
+    begun = any(reading.needs not in names_in_file for reading in chosen)
+    return TrainableParts(name, first, preparation, family.contrast, save, tuple(others), chosen[0].read, begun)

@@ -77,7 +77,7 @@ def test_measured_means_are_simulated_with_the_printed_interval():
         ones = np.ones(values.shape)
         moments = bench.moments_of_mean(values, ones)
         closed = bench.graded_bounds(moments, 0.95, bounds)
-        low, high = bench._where_drawn(bench.draws_hold(moments), closed, values, ones)
+        low, high = bench._where_drawn(bench.holds_for_measured(moments), closed, values, ones)
         for row, one in enumerate(values):
             found = interval_for(one, None, binary=False, bounds=bounds)
             assert (found.low, found.high) == pytest.approx((low[row], high[row]), abs=1e-6)

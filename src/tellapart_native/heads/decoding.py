@@ -25,11 +25,11 @@ class Search:
     """How the likeliest caption is looked for.
 
     Attributes:
-        beams: captions that are kept at a time.
+        beams: the most captions that are continued at a time.
         longest: the most tokens of a caption, without its end.
-        shortest: the fewest.
-        repeats: no run of so many tokens occurs twice; 0 lets all occur.
-        counted: tokens before the caption that its length counts, too, when log P is divided by it.
+        shortest: the fewest tokens of a caption, without its end.
+        repeats: no run of so many tokens occurs twice in a caption; 0 allows every run.
+        counted: tokens before the caption that count as part of its length, by which log P is divided.
     """
 
     beams: int
@@ -125,8 +125,8 @@ class Likelihood(NativeHalves):
     """An image's half and a caption's ids; log P(caption and its end | image), in nats, summed over its tokens.
 
     Attributes:
-        mean: by the token in place of the sum.
-        given: tokens that every caption begins with, and that are not predicted.
+        mean: whether the score is the mean over tokens; else it is their sum.
+        given: the number of tokens that every caption begins with, and that are not predicted.
     """
 
     match = None
@@ -164,9 +164,9 @@ class Writer(Likelihood):
     """A captioner whose authors' search is known: it also writes.
 
     Attributes:
-        prompt: with which a caption is asked for, or begins.
+        prompt: the text that asks for a caption, or begins it.
         opening: words that every caption begins with.
-        search: the authors'.
+        search: the settings of the authors' search.
     """
 
     prompt: ClassVar[Prompt]
