@@ -163,6 +163,17 @@ def explain_failure(subject: str, fix: str = "") -> Iterator[None]:
         raise ModelError(f"{subject}: {first_line(error).rstrip('.')}{fix}") from error
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a count with its noun, for a message.
+
+    >>> counted(1, "query"), counted(2000, "query"), counted(0, "pair of captions")
+    ('1 query', '2,000 queries', '0 pairs of captions')
+    """
+    head, of, rest = noun.partition(" of ")
+    plural = f"{head[:-1]}ies" if head.endswith("y") else f"{head}s"
+    return f"{number:,} {noun if number == 1 else f'{plural}{of}{rest}'}"
+
+
 def shorten(text: str, limit: int = 80) -> str:
     """Return a text, or the beginning of a longer one."""
     return text if len(text) <= limit else f"{text[: limit - 3]}..."

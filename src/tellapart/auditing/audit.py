@@ -39,7 +39,7 @@ from tellapart.auditing.pictures import (
 )
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
-from tellapart.evaluation.compare import count_nouns
+from tellapart.errors import counted
 from tellapart.models.text.find import find_text_scorer
 from tellapart.models.text.tinystories import TinyStories
 from tellapart.records.result import Record
@@ -71,7 +71,7 @@ def tag_balance(pairs: PairSet) -> list[Finding]:
         evenness = 1.0 if len(shares) == 1 else float(-(shares * np.log(shares)).sum() / np.log(len(shares)))
         rarest = sorted(counts.items(), key=lambda entry: (entry[1], entry[0]))[:3]
         listed = ", ".join(f"{value} ({count:,})" for value, count in rarest)
-        summary = f"{count_nouns(len(counts), 'value')}, evenness {evenness:.2f}; rarest: {listed}"
+        summary = f"{counted(len(counts), 'value')}, evenness {evenness:.2f}; rarest: {listed}"
         fewest, title = rarest[0][1], f"items of the rarest value of the tag {tag!r}"
         size, warns = {"value": fewest, "n": sum(counts.values())}, fewest < _FEWEST_ITEMS
         findings.append(judge(f"tag: {tag}", title, size, f"at least {_FEWEST_ITEMS}", warns, summary, unit="items"))

@@ -12,14 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from tellapart.data.progress import Progress
-from tellapart.errors import RunError, nearest
+from tellapart.errors import RunError, counted, nearest
 from tellapart.evaluation.systems import (
     SharedBenchmark,
     System,
@@ -313,16 +313,8 @@ def compare_pairs(
     return comparisons
 
 
-class _HasP(Protocol):
-    """A row with a p that `correct` can adjust."""
-
-    @property
-    def p(self) -> float | None: ...
-
-    def model_copy(self, *, update: dict[str, Any]) -> Self: ...
-
-
-_Tested = TypeVar("_Tested", bound=_HasP)
+#: A record with a field `p`, a number or None, that `correct` can adjust.
+_Tested = TypeVar("_Tested", bound=Any)
 
 
 def correct(tests: Sequence[_Tested]) -> list[_Tested]:
@@ -413,7 +405,7 @@ def judge_tiers(rankings: Sequence[MetricTiers]) -> Iterator[Verdict]:
         first, *later = (tier.names for tier in ranking.tiers)
         models = len(first) + sum(map(len, later))
         size = count_items(ranking)
-        test = f"Holm over {count_nouns(models * (models - 1) // 2, 'pair')}, {ALPHA:.0%}"
+        test = f"Holm over {counted(models * (models - 1) // 2, 'pair')}, {ALPHA:.0%}"
         yield _judge_many(name, ranking.metric, size, first, models, test)
 
 
@@ -429,7 +421,7 @@ def judge_leaders(pairs: Sequence[tuple[str, str, Sequence[MetricComparison]]]) 
             continue
         leader = (max if higher else min)(values, key=values.__getitem__)
         near = [b if a == leader else a for a, b, row in rows if leader in (a, b) and row.p_holm > ALPHA]
-        how = f"Holm over {count_nouns(tests, 'test')}, {ALPHA:.0%}{_at_every_look(some)}"
+        how = f"Holm over {counted(tests, 'test')}, {ALPHA:.0%}{_at_every_look(some)}"
         size = count_items(some)
         yield _judge_many(name, some.metric, size, (leader, *near), len(values), how)
 
@@ -478,15 +470,10 @@ def _at_every_look(row: MetricComparison) -> str:
 def count_items(of: MetricComparison | MetricTiers) -> str:
     """Write the number of items of a row, of how many a limit left them, and their clusters if those are fewer."""
     full = None if isinstance(of, MetricComparison) and of.subset is not None else of.limited_from
-    items = count_nouns(of.n, "item") if full is None else f"{of.n:,} of {count_nouns(full, 'item')}"
+    items = counted(of.n, "item") if full is None else f"{of.n:,} of {counted(full, 'item')}"
     if full is not None and of.limited_to not in (None, of.n):  # units of other size than the set's records
-        items = f"{count_nouns(of.n, 'item')} ({of.limited_to:,} of {full:,})"
-    return items if of.clusters is None or of.clusters == of.n else f"{items} in {count_nouns(of.clusters, 'cluster')}"
-
-
-def count_nouns(n: int, noun: str) -> str:
-    """Write a number with its noun."""
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+        items = f"{counted(of.n, 'item')} ({of.limited_to:,} of {full:,})"
+    return items if of.clusters is None or of.clusters == of.n else f"{items} in {counted(of.clusters, 'cluster')}"
 
 
 GateVerdict = Literal[

@@ -114,13 +114,6 @@ def thousands(number: int) -> str:
     return f"{number:,}"
 
 
-def counted(number: int, noun: str) -> str:
-    """Write a count with its noun."""
-    head, of, rest = noun.partition(" of ")
-    plural = f"{head[:-1]}ies" if head.endswith("y") else f"{head}s"
-    return f"{number:,} {noun if number == 1 else f'{plural}{of}{rest}'}"
-
-
 def join_names(names: Sequence[str]) -> str:
     """Join names as people do."""
     return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)

@@ -21,7 +21,6 @@ from tellapart.evaluation.compare import (
     Verdict,
     count_items,
     count_needed,
-    count_nouns,
 )
 from tellapart.metrics.registry import defined_for
 from tellapart.records.timing_record import PARTS, Timings
@@ -206,7 +205,7 @@ def gate_facts(result: GateResult) -> dict[str, Any]:
     return {
         "result": result,
         "notes": notes,
-        "verdict": write_lines("verdict", result=result, count_nouns=count_nouns)[0],
+        "verdict": write_lines("verdict", result=result)[0],
     }
 
 

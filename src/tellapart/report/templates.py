@@ -7,6 +7,8 @@ from functools import cache
 from inspect import isfunction
 from typing import TYPE_CHECKING, Any
 
+from tellapart.errors import counted
+
 if TYPE_CHECKING:
     from jinja2 import BaseLoader, Environment
 
@@ -27,7 +29,7 @@ def number_functions() -> dict[str, Any]:
     """Return the functions that write numbers and names, by their names."""
     from tellapart.report import numbers  # late: the command line's help shows none
 
-    return {name: function for name, function in vars(numbers).items() if isfunction(function)}
+    return {name: function for name, function in vars(numbers).items() if isfunction(function)} | {"counted": counted}
 
 
 def _steer_nothing(value: Any) -> Any:
