@@ -30,14 +30,13 @@ _BLANKS = frozenset(("none", "nan", "na", "n/a", "null", "<na>"))
 #: A reference that is no name of a file, but a picture as base64.
 _BASE64 = re.compile(r"(data:image/\w+;base64,)?[A-Za-z0-9+/]{200}")
 
-#: Names that a column may be given.
+#: Fields of a pair, such as `image_0`, `caption1` or `tag:kind`, which a column may be named after.
 _FIELDS = re.compile(r"id|cluster|true|tag:\w+|(image|caption|text)(_?\d{1,3})?|negative_caption|foil|file_names|texts")
 
 
 def pair_table_benchmark(name: str, place: Locations | None = None) -> Benchmark:
     """Return the pairs of a file as a benchmark; `place.columns` names the columns that have other names."""
-    path = Path(name.removeprefix(TABLE)).expanduser()
-    path, place = path.resolve(), place or Locations()
+    path, place = Path(name.removeprefix(TABLE)).expanduser().resolve(), place or Locations()
     pairs = read_pair_table(path, place)
     return replace(
         open_pair_images(path, place),
@@ -50,7 +49,7 @@ def pair_table_benchmark(name: str, place: Locations | None = None) -> Benchmark
 
 
 def open_pair_images(path: Path, place: Locations) -> Benchmark:
-    """Return the benchmark of such a file without reading its pairs, for its images."""
+    """Return the benchmark of a file of pairs, which gives its images; the pairs are not read."""
     return Benchmark(
         name=f"{TABLE}{path.name}",
         own=path,
@@ -79,16 +78,17 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
         row = {**pictures, **cells}
         try:
             if texts := [name for name, cell in cells.items() if isinstance(cell, str) and _BASE64.match(cell)]:
-                way = "save pictures as files, or as a column of bytes in parquet (base64.b64decode)"
-                message = f"field {texts[0]!r} is a picture as base64, which is not read; {way}"
+                remedy = "save pictures as files, or as a column of bytes in parquet (base64.b64decode)"
+                message = f"field {texts[0]!r} is a picture as base64, which is not read; {remedy}"
                 raise DataError(message, field=texts[0])
             row = _rename_columns(row, place.columns)
             fields, sources = fields_of(_find_nothing if encoded else images.find, row)
             if "true" in dict(place.columns) and (other := fields["provenance"].get("true")):
                 message = f"columns={{'true': ...}}: {quote(other)} is no place of a text or an image, counted from 0"
                 raise DataError(message, field="true", got=other)
-            find = images.find if {*pictures.values()}.isdisjoint(map(str, fields["images"])) else Path
-            item = make_item(find, {"id": f"row-{number}", **fields}, sources)
+            # A picture in a cell is no file to look for.
+            in_cells = not {*pictures.values()}.isdisjoint(map(str, fields["images"]))
+            item = make_item(Path if in_cells else images.find, {"id": f"row-{number}", **fields}, sources)
         except DataError as error:
             raise DataError(f"{where}: {error}", path=where, field=error.field, got=error.got) from error
         if item.id in items:
@@ -99,8 +99,8 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
     if not items:
         raise DataError(f"{path} holds no pairs; its first line names the columns", path=path)
     if all(item.shape == (1, 1) for item in items.values()):
-        rest = next(iter(items.values())).provenance
-        unread = f"; nothing reads the columns {', '.join(map(quote, rest))}" if rest else ""
+        columns = next(iter(items.values())).provenance
+        unread = f"; nothing reads the columns {', '.join(map(quote, columns))}" if columns else ""
         raise DataError(
             f"{path}: a row has one image and one text, and nothing to tell it from: name a false text by "
             f"columns={{'negative_caption': 'COLUMN'}}, or a second image ('image_1'){unread}",
@@ -136,10 +136,11 @@ def _warn_of_blanks(path: Path, items: Collection[Item]) -> None:
             )
     blanks = [(item.id, text) for item in items for text in item.texts if text.strip().lower() in _BLANKS]
     if blanks:
-        (id_, text), several = blanks[0], "" if len(blanks) == 1 else "; the first is that"
+        id_, text = blanks[0]
+        are, first = ("is", "") if len(blanks) == 1 else ("are", "; the first is that")
         warnings.warn(
-            f"{path}: {len(blanks):,} of its captions {'is' if len(blanks) == 1 else 'are'} a word for an empty cell"
-            f"{several}, {quote(text)} of item {quote(id_, 80)}; correct the file if no caption is meant",
+            f"{path}: {len(blanks):,} of its captions {are} a word for an empty cell{first}, {quote(text)} of item "
+            f"{quote(id_, 80)}; correct the file if no caption is meant",
             TellapartWarning,
             stacklevel=3,
         )

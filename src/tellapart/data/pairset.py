@@ -15,19 +15,19 @@ from tellapart.data.images import find_inside, pixel_hash
 from tellapart.data.item import Item, filled_tags
 from tellapart.data.strict_json import read_whole
 from tellapart.data.video import DEFAULT_FRAMES, decode_slot, is_video, order_frames
-from tellapart.errors import DataError
+from tellapart.errors import DataError, counted
 
 
 def describe(shape: tuple[int, int]) -> str:
     """Name a shape for a message."""
-    return " and ".join(f"{n} {noun}{'' if n == 1 else 's'}" for n, noun in zip(shape, ("image", "text"), strict=True))
+    return " and ".join(map(counted, shape, ("image", "text")))
 
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """The parts of a pair set that measuring needs: no caption, no image. One entry an item, in the same order.
+    """The parts of a pair set that measuring needs: no caption, no image. Each field has one entry an item, in order.
 
-    `truths` are the places of the true texts or images in each item; empty if they are the first of all.
+    `truths` are the places of the true texts or images in each item; empty if the true ones are first in all items.
 
     >>> Outline(("a", "b"), (2, 2), ("scene-1", "scene-1"), ({}, {})).shape
     (2, 2)
@@ -59,14 +59,14 @@ class PairSet:
         name: the name of the set in results.
         items: in file order; ids are distinct.
         root: the folder that image references are relative to, or that holds the file of `read`.
-        card: title, licence, citation, recipe...
+        card: facts such as title, licence, citation and recipe.
         lines: item id -> "file:line", for messages.
         read: returns an image file's bytes, if images are not files below `root` (an archive, a table).
-        frames: of each video in an image's place.
-        order: of these frames, as `order_frames` has it; as they are shown if empty.
-        rows: row of the annotation file of every pair, int `(item, image, text)`, if that file lists pairs in another
-            order; None if it lists items.
-        read_as: how the columns of its table were read; empty if it comes from none.
+        frames: the number of frames that a video in an image's place is read as.
+        order: the order of a video's frames, one of `order_frames`; if empty, that of the film.
+        rows: the row of every pair in the annotation file, int `(item, image, text)`, if that file lists pairs; None if
+            it lists items.
+        read_as: how the columns of its table were read, in words; empty if the set is no table.
 
     Raises:
         DataError: no items, ids that repeat, or an item whose shape differs from the first one's.
@@ -187,17 +187,17 @@ class PairSet:
         return self.decode(reference, self.read_bytes(reference))
 
     def decode(self, reference: str, data: bytes) -> NDArray[np.uint8]:
-        """Decode a file's bytes as `pixels` does."""
+        """Return the pixels of an image or a video, as `pixels` does, from its file's bytes."""
         try:
             return order_frames(decode_slot(data, reference, self.frames), self.order)
         except DataError as error:
             raise DataError(f"{self.where(reference)}: {error}") from error
 
     def content_key(self, reference: str, data: bytes) -> str:
-        """Return the SHA-256 of all that decides an image's pixels: its file's bytes, and of a video the frames."""
-        order = f", {self.order}" if self.order else ""
-        sampling = f"\0{self.frames} frames by time{order}".encode() if is_video(reference) else b""
-        return hashlib.sha256(data + sampling).hexdigest()
+        """Return the SHA-256 of all that decides an image's pixels: the bytes, and of a video the frames and order."""
+        if is_video(reference):
+            data += f"\0{self.frames} frames by time{f', {self.order}' if self.order else ''}".encode()
+        return hashlib.sha256(data).hexdigest()
 
     def fingerprint(self, hash_of: Callable[[str], str] | None = None) -> str:
         """Return the SHA-256 over ids, texts and decoded pixels, whatever the order of the items.
@@ -208,10 +208,10 @@ class PairSet:
         lookup = hash_of or (lambda reference: pixel_hash(self.pixels(reference)))
         digest = hashlib.sha256()
         for item in sorted(self.items, key=lambda item: item.id):
-            counts = [str(count) for count in item.shape]
+            images, texts = map(str, item.shape)  # as the numbers of both
             true = [f"true {','.join(map(str, item.true))}"] if item.true else []
-            for part in (item.id, counts[0], *map(lookup, item.images), counts[1], *item.texts, *true):
-                # The length before each part: no two sets give the same bytes.
+            for part in (item.id, images, *map(lookup, item.images), texts, *item.texts, *true):
+                # Each part has its length before it, so that no two sets give the same bytes.
                 data = part.encode()
                 digest.update(len(data).to_bytes(8, "big") + data)
         return digest.hexdigest()

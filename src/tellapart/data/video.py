@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: Frames of a video, if a set does not give a number.
 DEFAULT_FRAMES = 8
 
-#: Frames of a video that `as_picture` puts side by side, at most.
+#: The most frames of a video that `as_picture` puts side by side.
 _SIDE_BY_SIDE = 4
 
 #: Seconds by which a film's stated length may exceed its frames and sound: it is rounded.
@@ -83,10 +83,14 @@ def sample_frames(data: bytes, place: str, count: int) -> NDArray[np.uint8]:
 def _spread_evenly(times: NDArray[np.float64], count: int) -> list[int]:
     """Return the numbers of the frames that `sample_frames` takes; a frame without a time has NaN."""
     even, step = np.linspace(times[0], times[-1], len(times), retstep=True)
-    varies = (np.diff(times) > 0).all() and (np.abs(times - even) > _RATE_TOLERANCE * step).any()
-    start, end = (times[0], times[-1]) if varies else (0.0, len(times) - 1.0)  # positions: times, or numbers of frames
+    rate_varies = (np.diff(times) > 0).all() and (np.abs(times - even) > _RATE_TOLERANCE * step).any()
+    # Positions are times if the rate varies, else numbers of frames.
+    start, end = (times[0], times[-1]) if rate_varies else (0.0, len(times) - 1.0)
     positions = np.linspace(start, end, count) if count > 1 else np.array([(start + end) / 2])
-    numbers = np.searchsorted(times, positions + _TIME_TOLERANCE, "right") - 1 if varies else np.floor(positions + 0.5)
+    if rate_varies:
+        numbers = np.searchsorted(times, positions + _TIME_TOLERANCE, "right") - 1
+    else:
+        numbers = np.floor(positions + 0.5)
     return [int(number) for number in numbers]
 
 
@@ -132,18 +136,19 @@ def _count_empty(data: bytes, stream: int) -> int:
     if start < 0:
         return 0
     size = min(int.from_bytes(data[start + 4 : start + 8], "little"), len(data) - start - 8)
-    entries = np.frombuffer(
-        data[start + 8 : start + 8 + max(size, 0) // 16 * 16], "S3, u1, <u4, <u4, <u4"
-    )  # f0: the first letters of a chunk's name, such as 00d; f4: its length
-    return int(((entries["f0"] == b"%02dd" % stream) & (entries["f4"] == 0)).sum())
+    # A chunk's name is such as 00dc: its stream, then the kind of data.
+    fields = [("name", "S3"), ("kind", "u1"), ("flags", "<u4"), ("offset", "<u4"), ("length", "<u4")]
+    entries = np.frombuffer(data[start + 8 : start + 8 + max(size, 0) // 16 * 16], fields)
+    return int(((entries["name"] == b"%02dd" % stream) & (entries["length"] == 0)).sum())
 
 
 def _checked_frames(container: Any, stream: Any, place: str, empty: int) -> Iterator[Any]:
     """Yield a film's frames, and raise at damage and at an early end, which FFmpeg itself conceals."""
-    packets, end = empty, 0.0
+    packets, end = empty, 0.0  # read so far, with AVI's empty chunks; seconds
     for packet in container.demux():
         of_stream = packet.stream is stream
-        packets += of_stream and packet.size > 0
+        if of_stream and packet.size > 0:
+            packets += 1
         if packet.pts is not None:
             end = max(end, float((packet.pts + (packet.duration or 0)) * packet.time_base))
         for frame in packet.decode() if of_stream else ():
