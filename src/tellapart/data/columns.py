@@ -16,7 +16,7 @@ from tellapart.data.images import IMAGE_SUFFIXES
 from tellapart.data.item import Item
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import expect_distinct, parse_json
-from tellapart.errors import DataError, TellapartError, nearest, quote
+from tellapart.errors import DataError, TellapartError, counted, nearest, quote
 
 #: The start of a column of tags; the tag's name follows.
 TAG = "tag:"
@@ -100,11 +100,11 @@ def describe_columns(row: Mapping[str, Any], shape: tuple[int, int], renamed: Ma
     """Describe how a table is read, by a row: images, texts, tags, and the columns that are only kept."""
     columns, renamed = _sort_columns(tuple(row)), renamed or {}
     names = [f"{renamed[name]} as {name}" if name in renamed else name for name in (*columns.images, *columns.texts)]
-    counts = [f"{n} {noun}{'' if n == 1 else 's'}" for n, noun in zip(shape, ("image", "text"), strict=True)]
+    counts = map(counted, shape, ("image", "text"))
     tags, places = len(columns.tags), _read_places(row, shape)
     by_true = "the true one by true" if places else ""
     unread = _list_unread(row, columns, places)
-    tagged = f"tags: {tags} column{'' if tags == 1 else 's'}" if tags else "tags: an object" if "tags" in row else ""
+    tagged = f"tags: {counted(tags, 'column')}" if tags else "tags: an object" if "tags" in row else ""
     provenance = f"only kept: {join_names(unread)}" if unread else ""
     return "; ".join(filter(None, (f"{' x '.join(counts)} from {join_names(names)}", by_true, tagged, provenance)))
 

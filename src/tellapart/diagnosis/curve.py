@@ -17,7 +17,7 @@ from tellapart.builders.negatives.lexicon import words
 from tellapart.data.scores import join_names
 from tellapart.diagnosis.item_analysis import ItemOutcomes
 from tellapart.diagnosis.psychometric import LEAST_ITEMS, LEAST_LEVELS, Psychometric, fit_psychometric
-from tellapart.errors import RunError, nearest, quote
+from tellapart.errors import RunError, counted, nearest, quote
 from tellapart.evaluation.compare import correct
 from tellapart.evaluation.systems import System, expect_same_tag, expect_tag, match_benchmarks
 from tellapart.metrics.per_item import by_tag
@@ -217,8 +217,9 @@ def measure_curves(
     level_count, item_count = len(np.unique(values[tagged])), int(tagged.sum())
     if posterior is None and (level_count < LEAST_LEVELS or item_count < LEAST_ITEMS):
         raise RunError(
-            f"{outcomes.benchmark}: {item_count} items have the tag {over!r}, with {level_count} different value"
-            f"{'' if level_count == 1 else 's'}; a curve takes at least {LEAST_ITEMS} items and {LEAST_LEVELS} values"
+            f"{outcomes.benchmark}: {item_count} items have the tag {over!r}, with "
+            f"{counted(level_count, 'different value')}; a curve takes at least {LEAST_ITEMS} items and {LEAST_LEVELS} "
+            "values"
         )
     parts: list[tuple[str | None, NDArray[np.bool_]]] = [(None, tagged)]
     parts += [(name, mask & tagged) for name, mask in _list_parts(outcomes, by).items() if (mask & tagged).any()]

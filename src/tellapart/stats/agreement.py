@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.errors import MetricError
+from tellapart.errors import MetricError, counted
 from tellapart.stats.bootstrap import jackknife
 from tellapart.stats.bounds import share_bounds
 from tellapart.stats.clusters import Clusters, ClusterTotals, check_level
@@ -151,7 +151,7 @@ def _coefficient_interval(
     totals = ClusterTotals.of("agreement", terms, clusters)
     count, noun = len(totals), "item" if totals.independent else "cluster"
     if count < FEWEST:
-        return without_bounds(level, f"{count} {noun}{'' if count == 1 else 's'}")
+        return without_bounds(level, counted(count, noun))
     observed, expected = shares
     moments = jackknife(reduce, totals)
     share = replace(moments, estimate=np.asarray(observed), variance=moments.variance * expected**2)

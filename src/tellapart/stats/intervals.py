@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.errors import MetricError
+from tellapart.errors import MetricError, counted
 from tellapart.stats.bootstrap import (
     bootstrap_holds,
     bootstrap_holds_for_groups,
@@ -287,8 +287,8 @@ def _interval_of_groups(
     if np.isnan(low):
         sizes = (counts > 0).sum(axis=0)  # clusters of each group
         smallest, fewest = int(sizes.argmin()), int(sizes.min())
-        noun = f"{'item' if totals.independent else 'cluster'}{'' if fewest == 1 else 's'}"
-        return without_bounds(level, f"{fewest} {noun} in {layout.name(smallest)}")
+        size = counted(fewest, "item" if totals.independent else "cluster")
+        return without_bounds(level, f"{size} in {layout.name(smallest)}")
     return Interval(low, high, level, name_few("mover", clusters))
 
 

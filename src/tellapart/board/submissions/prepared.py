@@ -40,7 +40,7 @@ from tellapart.data.scores import ScoreKind, Scores
 from tellapart.data.task_records import linked_images
 from tellapart.data.validation import first_problem
 from tellapart.data.video import is_video
-from tellapart.errors import DataError, MetricError, TellapartError, quote
+from tellapart.errors import DataError, MetricError, TellapartError, counted, quote
 from tellapart.metrics.registry import METRICS, defined_for
 from tellapart.models.generative.answers import BothOrders
 from tellapart.tasks.choice import PAIRING
@@ -449,10 +449,10 @@ class Prepared:
         """A description in words: items of a shape, or records of a task."""
         if self.shape is not None:
             images, texts = self.shape
-            content = f"{self.items} items of {_count_of(images, 'image')} and {_count_of(texts, 'text')}"
+            content = f"{self.items} items of {counted(images, 'image')} and {counted(texts, 'text')}"
             return content if self.true == 1 else f"{content}, of which {self.true} are true"
         task = TASKS[self.task]
-        return f"{_count_of(self.items, task.noun)} ({task.title})"
+        return f"{counted(self.items, task.noun)} ({task.title})"
 
     @property
     def task_file(self) -> Path:
@@ -468,10 +468,6 @@ class Prepared:
     def published(self) -> Path:
         """The file that the reading process opens, with nothing beyond the task file."""
         return self.folder / "published.json"
-
-
-def _count_of(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def published_metrics(
