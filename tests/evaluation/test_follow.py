@@ -256,6 +256,9 @@ def test_checkpoints_are_named_by_their_paths_and_their_model_by_parameters_or_t
     assert list(Follower(place=str(tmp_path)).find_checkpoints()) == ["checkpoint-1", "epoch_9", "epoch_10"]
     pattern = Follower(place=f"{tmp_path}/*/*.pt", prefix="mine/")
     assert list(pattern.find_checkpoints()) == ["mine/checkpoint-1/a", "mine/step-7/model"]
+    (tmp_path / "epoch_9.bin").touch()
+    with raises(RunError, "epoch_9.bin", "epoch_9.pt", "would both be 'epoch_9'", "pattern"):
+        Follower(place=f"{tmp_path}/epoch_9*").find_checkpoints()
     file, folder = tmp_path / "run" / "checkpoints" / "epoch_1.pt", tmp_path / "checkpoint-5"
     file.parent.mkdir(parents=True)
     folder.mkdir()

@@ -44,6 +44,7 @@ def test_an_exact_answer_is_stripped_and_the_label_false_is_not_true():
     # A sign belongs to its number; a dash between two does not.
     assert [is_stated(answer, "-5") for answer in ("-5", "It is -5.", "{-5.0}", "5", "3-5")] == [True] * 3 + [False] * 2
     assert not is_stated("-5", "5") and is_stated("Negative", "negative") and is_stated("- 5", "5")
+    assert is_stated("-0.0", "0") and is_stated("\u22125", "-5")
     assert is_stated("two", "2.0") and is_stated("{10.00}", "10") and not is_stated("2.5", "2")
     predictions: list[bool | str] = ["False", "False", True, False, np.True_]
     assert label_accuracy(predictions, ["False", "True", "True", "False", "True"]).tolist() == [1, 0, 1, 1, 1]

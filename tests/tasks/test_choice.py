@@ -52,14 +52,14 @@ def test_gpt4vs_free_answers_are_read_as_their_authors_read_them():
 SAID = {
     1: ("1", " Option 1.", "A RED CUP.", "A", "1. A red cup.", "The answer is (1), since the cup is red."),
     2: (
-        *("(2)", "Answer: 2", "a blue cup", "**(b)**", '{"answer": 2}', "(2): a blue cup"),
+        *("-B", "Answer:-B", "(2)", "Answer: 2", "a blue cup", "**(b)**", '{"answer": 2}', "(2): a blue cup"),
         *("Caption 2 best describes the image.", r"So it is $\boxed{\text{B}}$.", r'{"answer": "\boxed{2}"}'),
         *(r"\boxed{} (2)", "Caption-2", "Caption 2 is right; the other is wrong.", "(2). The other one doesn't fit"),
     ),
     0: (
         *("(1) a blue cup", "It is not (1).", "(1) and (2)", "A cup that is red", "1.5", "." * 100_000, "both", "12"),
         *("1 or 2", "", "(1) is incorrect.", "Caption 1 is wrong.", "It cannot be (1)", "It isn\u2019t (1)"),
-        *(r"\boxed{1} or \boxed{2}", r"\boxed{\frac{1}{2}}", "-1", "Answer: -1", "The answer is -1"),
+        *(r"\boxed{1} or \boxed{2}", r"\boxed{\frac{1}{2}}", "-1", "--2", "\u22122", "Answer: -1", "The answer is -1"),
         *(
             "Caption 1 is wrong; the other is right.",
             "Neither (1) nor the other is right.",

@@ -54,16 +54,14 @@ def check_references(progress: Progress | None = None) -> list[Gate]:
     gates: list[Gate] = []
     with tempfile.TemporaryDirectory() as scratch:
         _draw_images(Path(scratch))
-        for done, shape in enumerate(SHAPES):
+        for done, shape in enumerate(SHAPES, 1):
+            gates += _gates_on(_make_pairs(Path(scratch), shape), f"{shape[0]}x{shape[1]}")
             if progress:
                 progress("shapes", done, len(SHAPES))
-            gates += _gates_on(_make_pairs(Path(scratch), shape), f"{shape[0]}x{shape[1]}")
         gates += _gates_on(_make_pairs(Path(scratch), (1, 3), true=2), "1x3, two true")
         same_words = _make_pairs(Path(scratch), (2, 2), same_words=True)
         gates += _expect_chance(BagOfWords(), same_words, "2x2, same words")
         gates += _expect_refusal(same_words)
-        if progress:
-            progress("shapes", len(SHAPES), len(SHAPES))
     return gates
 
 
@@ -189,17 +187,16 @@ def _draw_images(folder: Path) -> None:
 
 
 def _make_pairs(folder: Path, shape: tuple[int, int], *, true: int = 1, same_words: bool = False) -> PairSet:
-    """Make items of a shape; the captions of one differ in length, or hold the same words."""
+    """Make items whose captions differ in length or hold the same words; true ones are not always short or first."""
     rng = np.random.default_rng(0)
     words = ("a", "red", "striped", "wooden", "shiny")
     items = []
     for number in range(ITEMS):
         images = tuple(f"{(number + k) % IMAGES}.png" for k in range(shape[0]))
-        order = rng.permutation(shape[1])  # the true caption is not always the shortest
+        order = rng.permutation(shape[1])
         texts = tuple(f"clock {number} " + " ".join(words[: k + 1]) for k in order)
         if same_words:
             texts = (f"the cat number {number} is on the mat", f"the mat is on the cat number {number}")
-        # The true ones are not always the first, nor the shortest.
         places = tuple(rng.permutation(shape[1])[:true].tolist()) if true > 1 else ()
         items.append(Item(id=str(number), images=images, texts=texts, true=places))
     return PairSet("noise", tuple(items), folder)

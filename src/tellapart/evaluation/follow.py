@@ -91,10 +91,13 @@ class Follower:
         root = Path(*parts[:fixed])
         patterns = ["/".join(parts[fixed:])] if fixed < len(parts) else _FORMS
         paths = [path for pattern in patterns for path in root.glob(pattern) if not path.name.startswith(".")]
-        named = {}
+        named: dict[str, Path] = {}
         for path in sorted(paths, key=lambda path: natural_key(path.as_posix())):
             inside = path.relative_to(root)
-            named[self.prefix + (inside.with_suffix("") if path.is_file() else inside).as_posix()] = path
+            name = self.prefix + (inside.with_suffix("") if path.is_file() else inside).as_posix()
+            if (other := named.setdefault(name, path)) != path:
+                fault = f"{other.name} and {path.name} would both be {name!r}; give a pattern that takes one of them"
+                raise RunError(f"follow={quote(self.place)}: {fault}, such as '{root}/*{path.suffix}'")
         return named
 
     def name_model(self, path: Path) -> str:

@@ -178,6 +178,7 @@ def read_stated(answer: str) -> str:
     signed = _SIGN.sub(_MINUS, stated)
     words = clean_words(clean_punctuation(signed)) or re.sub(r"\W+", "", signed).lower()  # A alone is no article
     words = re.sub(rf"\A({_MINUS}?\d+)\.0+\Z", r"\1", words).replace(_MINUS, "-")
+    words = "0" if words == "-0" else words
     if framed:
         return words
     several = words.split()

@@ -148,9 +148,9 @@ def read_both_orders(true_first: Path, true_second: Path) -> dict[str, tuple[int
 
 
 _ORDERS = ("positive-first", "negative-first")
-_NO_MINUS = r"(?<!\A-)(?<![\s:(]-)"  # `-1` is a number, and no place; `Caption-1` is one
+_NO_MINUS = r"(?<!\A-)(?<![\s:(-]-)(?<!\N{MINUS SIGN})"  # `-1` is a number, and no place; `Caption-1` is one
 #: A place at the beginning; a letter that a word follows may be the article.
-_LEAD = re.compile(rf"(?ai)\W{{0,9}}(?:(?:option|caption|answer)\W{{0,3}})?{_NO_MINUS}([12]\b|[ab]\b(?!\s*\w))")
+_LEAD = re.compile(rf"(?ai)\W{{0,9}}(?:(?:option|caption|answer)\W{{0,3}})?({_NO_MINUS}[12]\b|[ab]\b(?!\s*\w))")
 _MENTION = re.compile(rf"(?ai)\(([12ab])\)|\b(?:option|caption|answer(?: is)?)\W{{0,3}}{_NO_MINUS}([12])\b")
 _NOT = re.compile(r"\b(?:(?:can)?not|neither|nor|incorrect|wrong|false)\b|n['\u2019]t\b", re.IGNORECASE)
 #: "the other is wrong", "the other caption does not": no word against the place that is mentioned.

@@ -117,7 +117,7 @@ def test_images_side_by_side_and_a_square_keep_every_pixel():
 
 PAIRINGS = {
     (1, 2): [
-        *("1;2", "1;2. That is, 1;2.", "1;2 because caption 2 shows the right image"),
+        *("1;2", "1;2. That is, 1;2.", "1;2; 1;2", "Answer-1;2", "1;2 because caption 2 shows the right image"),
         "Caption 1 corresponds to the left image and caption 2 to the right image.",
     ],
     (2, 1): [
@@ -127,7 +127,16 @@ PAIRINGS = {
     ],
     None: [
         *("1;1", "1;2 or 2;1", "", "1", "11;2", "1;23", "0.1;2", "1;2.5", "Caption 1 is left."),
-        *("-1;2", "1; 2; 1", "Captions 1, 2 both fit.", "Caption 1 is not left, caption 2 is not right."),
+        *(
+            "-1;2",
+            "1; 2; 1",
+            "1 ; 2 ; 1",
+            "2;\n1;\n2",
+            "3;  1;2",
+            "#1 ; #2 ; #1",
+            "Captions 1, 2 both fit.",
+            "Caption 1 is not left, caption 2 is not right.",
+        ),
         "Caption 1 isn\u2019t the left image's, and caption 2 is the right one's.",
         "Caption 1 is left and caption 1 is right.",
         "Caption 1 and caption 2 are left and right.",

@@ -1,5 +1,6 @@
 """A model in memory: the bytes of the file's scores, left as it was, and known by its parameters."""
 
+import functools
 import os
 import random
 import threading
@@ -626,14 +627,19 @@ class Typed(torch.nn.Dropout):
     def mean(self): return 4
     @staticmethod
     def add(value): return value + 5
+    @functools.cached_property
+    def cached(self): return 6
+    add_seven = functools.partialmethod(add, 7)
+    class Inner:
+        def __call__(self): return 8
 """
 
 
 def test_each_part_of_a_class_without_a_source_is_in_its_fingerprint():
     def fingerprint_of(code):
-        namespace = {"torch": torch, "__name__": "__main__"}
+        namespace = {"torch": torch, "functools": functools, "__name__": "__main__"}
         exec(code, namespace)  # noqa: S102  (as in a notebook, which keeps no source)
         return of_modules(model := namespace["Typed"](), [model], "").fingerprint
 
-    changed = [TYPED.replace(str(number), "9") for number in range(1, 6)]
-    assert len({fingerprint_of(code) for code in (TYPED, *changed, TYPED)}) == 6
+    changed = [TYPED.replace(str(number), "9") for number in range(1, 9)]
+    assert len({fingerprint_of(code) for code in (TYPED, *changed, TYPED)}) == 9

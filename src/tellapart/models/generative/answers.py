@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 Corners = tuple[float, float, float, float]  # x1, y1, x2, y2
 
-#: `1;2`, `#2 ; #1`; not `-1;2`, `1.1;2`, and no two numbers of the three in `1; 2; 1`.
-_PAIR = re.compile(r"(?<![\d.-])(?<!\d;)(?<!\d; )#?\s*([12])\s*;\s*#?\s*([12])(?!\.?\d|\s*;\s*\d)")
+#: Numbers with `;` between them, such as `1;2` or `#2 ; #1; 3`; neither `-1;2` nor `1.1;2`.
+_NUMBERS = re.compile(r"(?<![\d.])(?<!\A-)(?<!\s-)\d+(?:\s*;\s*#?\s*\d+)+(?!\.?\d)")
 _BARE_PAIR = re.compile(r"""[\s"']*#?\s*([12])\s*,\s*#?\s*([12])[\s"'.]*""")
 _MENTION = re.compile(r"\b(?:caption|index)\s*#?\s*([12])\b|\b(left|right)\b", re.IGNORECASE)
 _VERDICTS = {"true": True, "yes": True, "false": False, "no": False}
@@ -65,20 +65,31 @@ def parse_pairing(answer: str) -> tuple[int, int] | None:
     Source: EqBen section 5.5, whose prompt asks for `A;B`.
     """
     bare = _BARE_PAIR.fullmatch(answer)
-    pairs = {(int(left), int(right)) for left, right in ([bare.groups()] if bare else _PAIR.findall(answer))}
+    pairs = {tuple(map(int, bare.groups()))} if bare else _read_pairs(answer)
     if pairs:
         return _as_permutation(pairs.pop()) if len(pairs) == 1 else None
     mentions = [caption or side.lower() for caption, side in _MENTION.findall(answer)]
     are_captions = [mention.isdigit() for mention in mentions]
     if are_captions not in ([True, False, True, False], [False, True, False, True]) or _holds_not(_list_words(answer)):
         return None
-    captions, sides = mentions[not are_captions[0] :: 2], mentions[are_captions[0] :: 2]
-    caption_of = dict(zip(sides, map(int, captions), strict=True))
+    captions = [int(mention) for mention in mentions if mention.isdigit()]
+    caption_of = dict(zip([mention for mention in mentions if not mention.isdigit()], captions, strict=True))
     return _as_permutation((caption_of["left"], caption_of["right"])) if len(caption_of) == 2 else None
 
 
-def _as_permutation(pair: tuple[int, int]) -> tuple[int, int] | None:
-    return pair if pair[0] != pair[1] else None
+def _read_pairs(answer: str) -> set[tuple[int, ...]]:
+    """Return the pairs of 1 and 2 among numbers with `;` between them; an odd number of numbers holds none."""
+    pairs: set[tuple[int, ...]] = set()
+    for found in _NUMBERS.findall(answer):
+        numbers = [int(number) for number in re.findall(r"\d+", found)]
+        if len(numbers) % 2 == 0:
+            pairs |= {pair for pair in zip(numbers[::2], numbers[1::2], strict=True) if {*pair} <= {1, 2}}
+    return pairs
+
+
+def _as_permutation(pair: tuple[int, ...]) -> tuple[int, int] | None:
+    left, right = pair
+    return (left, right) if left != right else None
 
 
 def _list_words(answer: str) -> list[str]:

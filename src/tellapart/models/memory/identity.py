@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
+from functools import cache, cached_property, partial, partialmethod
 from pathlib import Path
 from types import CodeType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple, get_args
@@ -354,14 +354,20 @@ def _source_of(thing: object) -> str:
         entries = vars(inner) if inspect.isclass(inner) else {"": inner}
         # Python's own facts of a class name lines, or are in another order in the next process.
         described = [(name, entry) for name, entry in entries.items() if name[:2] != "__" or inspect.isfunction(entry)]
-        parts = [f"{name}={_write_code(entry)}" for name, entry in described]
+        parts = []
+        for name, entry in described:
+            is_inner = inspect.isclass(entry) and entry.__qualname__ == f"{inner.__qualname__}.{name}"
+            parts.append(f"{name}={_source_of(entry) if is_inner else _write_code(entry)}")
         return _ADDRESS.sub("", repr((inner.__qualname__, parts)))
 
 
 def _write_code(entry: Any) -> str:
     """Write what an entry of a class does, or a function: its code and its defaults; of data the plain value."""
     if isinstance(entry, property):
-        return f"property {[_write_code(method) for method in (entry.fget, entry.fset)]}"
+        return f"property {[_write_code(method) for method in (entry.fget, entry.fset, entry.fdel)]}"
+    if isinstance(entry, cached_property | partialmethod):
+        settings = getattr(entry, "args", ()), getattr(entry, "keywords", {})
+        return f"{_write_code(entry.func)} {_write_code(settings)}"
     if isinstance(entry, CodeType):
         return f"{entry.co_code!r} {entry.co_names} {[_write_code(constant) for constant in entry.co_consts]}"
     function = inspect.unwrap(getattr(entry, "__func__", entry))  # of a class method or a static one
