@@ -85,7 +85,7 @@ def test_an_imported_run_is_shown_without_a_page(imported, command):
     done = command("show", imported, code=0)
     assert "winoground: percent, measured by another tool" in done.out and "6.25" in done.out
     assert "imported from CLIP_benchmark" in done.out
-    assert "report: none: numbers that another tool measured have no items to show" in done.out
+    assert "report: none: a page has only what was measured here, and another tool" in done.out
     assert write_run_report(imported).path is None and not (imported / "report.html").exists()
     assert command("show", imported, "--json").json["report"] is None
 

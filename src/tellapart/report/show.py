@@ -171,12 +171,13 @@ def print_runs(
     named: Path | None = None,
 ) -> None:
     """Print the first look at every benchmark of a run, its conclusions, and how to see the rest."""
-    groups, path = group_systems(systems), "none: numbers that another tool measured have no items to show"
+    groups = group_systems(systems)
+    no_page = "none: a page has only what was measured here, and another tool measured these numbers"
     if by is not None:
         tagged = [same for same in groups if any(by in entry.record.by for entry in same.entries)]
         # If no set has the tag, `tag_table` raises, and names the tags that there are.
         print_tables(*(tag_table(same, by) for same in tagged or groups))
-        print_template("rest", path=str(write().path or path))
+        print_template("rest", path=str(write().path or no_page))
         return
     print_template("read", groups=groups)
     followed = tables_of("checkpoints", sets=sort_points(read_checkpoints(folder)))
@@ -211,7 +212,7 @@ def print_runs(
     breakdowns = [tag for same in groups for entry in same.entries for tag in entry.record.by.items()]
     tags = "|".join(map(shlex.quote, dict.fromkeys(tag for tag, values in breakdowns if len(values) > 1)))
     more = {} if every else {"run": shlex.quote(str(named or folder)), "tags": tags, "default": DEFAULT_MODEL in models}
-    print_template("rest", path=str(report.path or path), **more)
+    print_template("rest", path=str(report.path or no_page), **more)
 
 
 def group_systems(systems: Sequence[System]) -> tuple[BenchmarkRuns, ...]:
