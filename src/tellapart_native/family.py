@@ -243,7 +243,7 @@ class NativeFamily:
         name: the prefix, and `model_type` in `config.json` of a converted model.
         title: the model's name in listings and errors.
         build: makes the module on torch's device `meta`, its `config` included; names of its parameters are the file's.
-        readings: name -> reading; the default is the first whose head a file has.
+        readings: name -> reading; the default is the first that a file can be read by (`choose_reading`).
         vocabulary: the hub's name of the tokenizer.
         images: makes the preprocessing from the module; None of a family that reads a detector's regions.
         ends: whether a text is read with a token at its end, such as [SEP].

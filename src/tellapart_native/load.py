@@ -127,17 +127,17 @@ def _read_settings(checkpoint: Checkpoint, model_type: str) -> Mapping[str, Any]
             return settings
     entries = checkpoint.beside
     # Lightning keeps `config` in `hyper_parameters`; fairseq `args`, and later versions `model` and `task` in `cfg`.
-    lightning, fairseq = entries.get("hyper_parameters", entries), entries.get("cfg")
+    lightning, cfg = entries.get("hyper_parameters", entries), entries.get("cfg")
     config = lightning.get("config") if isinstance(lightning, Mapping) else None
     tables = [config]
     if not isinstance(config, Mapping):
-        later = fairseq if isinstance(fairseq, Mapping) else {}
+        later = cfg if isinstance(cfg, Mapping) else {}
         tables = [entries.get("args"), later.get("model"), later.get("task")]
-    found: dict[str, Any] = {}
+    stated: dict[str, Any] = {}
     for table in tables:
         if isinstance(table, Mapping):
-            found |= {name: value for name, value in table.items() if isinstance(value, str | int | float | bool)}
-    return found
+            stated |= {name: value for name, value in table.items() if isinstance(value, str | int | float | bool)}
+    return stated
 
 
 def choose_reading(opened: OpenedModel, name: str | None) -> Reading:

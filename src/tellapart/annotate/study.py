@@ -298,7 +298,7 @@ def decode_replies(
     partial: bool = False,
     earlier: Iterable[SurveyAnswer] = (),
 ) -> list[SurveyAnswer]:
-    """Return the study's answers, earlier and new, in the order of its tasks; workers stand for annotators."""
+    """Return the study's answers, earlier and new, in the order of its tasks; a worker answers as an annotator."""
     tasks = {task.id: task for task in study.tasks}
     imported = {answer.task: answer for answer in earlier}
     for name, stored in imported.items() if allowed else ():  # the list holds for earlier answers, too

@@ -74,7 +74,7 @@ _ABOUT = (
 
 
 def _describe(kind: str, name: str, place: Locations) -> dict[str, Any]:
-    """Return a name's row; if its module cannot be loaded, whatever the error, the row says so."""
+    """Return a name's row; if its module cannot be loaded for any reason, the row has the error."""
     row: dict[str, Any] = {"name": name}
     if kind == "model":
         role = "default" if name == DEFAULT_MODEL else "reference" if name in REFERENCES else "installed"

@@ -208,7 +208,7 @@ class PairSet:
         lookup = hash_of or (lambda reference: pixel_hash(self.pixels(reference)))
         digest = hashlib.sha256()
         for item in sorted(self.items, key=lambda item: item.id):
-            images, texts = map(str, item.shape)  # as the numbers of both
+            images, texts = map(str, item.shape)  # the numbers of images and of texts
             true = [f"true {','.join(map(str, item.true))}"] if item.true else []
             for part in (item.id, images, *map(lookup, item.images), texts, *item.texts, *true):
                 # Each part has its length before it, so that no two sets give the same bytes.

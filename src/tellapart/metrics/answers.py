@@ -16,7 +16,7 @@ from tellapart.errors import MetricError, quote
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _SIGN = re.compile(r"(?<![\w.])-(?=\d)")  # of the number -5; not the dash of `3-5` or of `cup - 5`
-_MINUS = "\N{MINUS SIGN}"  # no mark of the script, which takes a hyphen away
+_MINUS = "\N{MINUS SIGN}"  # `clean_punctuation` removes hyphens, and leaves this sign
 _LABELS = {"True": True, "False": False}
 
 

@@ -256,15 +256,10 @@ def run_training(
     with run_files.open_trackers(config.log, files.folder, config.name) as trackers:
         files.trackers += trackers
         training = Training(
-            config,
-            trainable,
-            rows,
-            files,
-            validation,
-            ranks,
+            config, trainable, rows, files, validation, ranks,
             ranks.first(lambda: duplicates.count_duplicates(rows, trainable.reader)),
             None if show is None else partial(show, files, config.name),
-        )
+        )  # fmt: skip
         if config.optimiser.minutes is not None:
             length = {"steps": files.fix_steps(partial(fit_steps, training)), "epochs": None}
             training = replace(training, config=config.changed(optimiser=length))
@@ -425,12 +420,18 @@ def _write_record(
     measured = {"duplicates": training.duplicates, "reported": entries.pop("reported", {})}
     record = TrainRecord(
         **entries | {"data": entries["data"].model_copy(update=measured)},
-        model=model, seconds=round(seconds, 1), versions=versions(), machine=this_machine(config.device),
-        steps=state.step, best_step=state.best_step, best=state.best, history=tuple(state.history),
+        model=model,
+        seconds=round(seconds, 1),
+        versions=versions(),
+        machine=this_machine(config.device),
+        steps=state.step,
+        best_step=state.best_step,
+        best=state.best,
+        history=tuple(state.history),
         updated=encoders.describe_updated(training.trainable.module),
         idle=run_files.describe_idle(files.log_path, config.loss_terms()),
         transductive=read_mark(str(files.model)),
-    )  # fmt: skip
+    )
     write_text_file(files.model / "README.md", model_card(record, start))
     write_record(files.folder, record)
     return record

@@ -361,9 +361,13 @@ class _Processor:
         self._sharing = sharing
 
     def __call__(
-        self, attn: Attention, hidden_states: Tensor, encoder_hidden_states: Tensor | None = None,
-        *_: object, **__: object,
-    ) -> Tensor:  # fmt: skip
+        self,
+        attn: Attention,
+        hidden_states: Tensor,
+        encoder_hidden_states: Tensor | None = None,
+        *_: object,
+        **__: object,
+    ) -> Tensor:
         attention = import_torch().nn.functional.scaled_dot_product_attention
         context = hidden_states if encoder_hidden_states is None else encoder_hidden_states
 

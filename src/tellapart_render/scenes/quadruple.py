@@ -382,9 +382,13 @@ def _list_colour_pairs(key: Key) -> _ColourPairs:
 
 
 def _relate_twice(
-    key: Key, change: str, nouns: tuple[tuple[Noun, Noun], tuple[Noun, Noun]],
-    relation: Relation, scenes: tuple[Scene, Scene], rng: np.random.Generator,
-) -> Quadruple:  # fmt: skip
+    key: Key,
+    change: str,
+    nouns: tuple[tuple[Noun, Noun], tuple[Noun, Noun]],
+    relation: Relation,
+    scenes: tuple[Scene, Scene],
+    rng: np.random.Generator,
+) -> Quadruple:
     """Make the quadruple of two pairs of objects in the same relation, with captions in the same words."""
     verb, place = pick_one(VERBS, rng), pick_one(LOCATIONS[relation], rng)
     first, second = (relation_caption(a.phrase(), verb, place, b.phrase()) for a, b in nouns)
@@ -526,9 +530,15 @@ def _pick_three(key: Key, rng: np.random.Generator) -> tuple[Noun, Noun, Noun]:
 
 
 def _finish(
-    key: Key, captions: Sequence[str], things: Iterable[tuple[Thing, ...]], rng: np.random.Generator,
-    relation: Relation | None = None, *, slack: float = 1.0, high: bool = False,
-) -> Quadruple:  # fmt: skip
+    key: Key,
+    captions: Sequence[str],
+    things: Iterable[tuple[Thing, ...]],
+    rng: np.random.Generator,
+    relation: Relation | None = None,
+    *,
+    slack: float = 1.0,
+    high: bool = False,
+) -> Quadruple:
     """Make the quadruple of two captions and their things; a coin decides which side comes first."""
     sides = list(zip(captions, things, strict=True))
     if rng.random() < 0.5:

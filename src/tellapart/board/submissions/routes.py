@@ -281,7 +281,7 @@ def check_model_name(name: str) -> str:
 
 
 def _find_reserved(name: str) -> str:
-    """Return a name's word that stands for people, or the reference model that it looks like; else an empty text."""
+    """Return the word for people in a name, or the reference model that the name looks like; else an empty text."""
     parted = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name)  # HumanExperts, CLIPHuman: two words
     outside = re.sub(r"\(.*?\)", "", name)
     # Digits are read in two ways: as the letters that they look like, and as gaps between words. `joined` has all runs

@@ -47,7 +47,7 @@ _ENDINGS = ("n't", "'m", "'s", "'ve", "'re")
 
 @dataclass(frozen=True, slots=True)
 class Counterfactual:
-    """A caption in which `new` stands in place of the noun `word`, whose Penn tag is `tag`.
+    """A caption with its noun `word`, whose Penn tag is `tag`, replaced by `new`.
 
     `probability` is that of the new noun, by the masked language model; `similarity` the cosine of both captions;
     `perplexity` that of the new one. The last two are None if the recipe leaves their stages out. `choices` is the

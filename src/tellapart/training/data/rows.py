@@ -62,7 +62,7 @@ _SAMPLE_FIELDS = ("caption", "negative_captions", "positive_captions", "units", 
 
 
 def expand_shards(path: Path) -> list[Path]:
-    """Return the files of a path, in which `{00000..00009}` stands for ten numbers of five digits."""
+    """Return the files of a path; `{00000..00009}` in it is replaced by ten numbers of five digits."""
     if (span := _RANGE.search(str(path))) is None:
         return [path]
     numbers = range(int(span[1]), int(span[2]) + 1)
